@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"net/url"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +22,11 @@ const (
 	KindCluster           = "Cluster"
 	ResourcePluralCluster = "clusters"
 )
+
+// ProxyPath returns the path of the control plane below which is the API of a member; it does not end with a slash.
+func ProxyPath(cluster string) string {
+	return "/apis/" + GroupVersion.String() + "/" + ResourcePluralCluster + "/" + url.PathEscape(cluster) + "/proxy"
+}
 
 // Resource returns the group-qualified form of one of this group's resources.
 func Resource(resource string) schema.GroupResource {

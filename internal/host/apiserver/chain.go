@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/resources"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
 )
 
@@ -69,7 +70,7 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 			return clusters.IsTunnel(info) || usual(r, info)
 		}
 		extensions := &config.ApiExtensions.GenericConfig.Config
-		extensions.AggregatedDiscoveryGroupManager = questions.OnlyCreate(extensions.AggregatedDiscoveryGroupManager)
+		extensions.AggregatedDiscoveryGroupManager = native.Announcing(extensions.AggregatedDiscoveryGroupManager, questions.OnlyCreate, resources.Announce)
 	}
 	completed, err := config.Complete()
 	if err != nil {

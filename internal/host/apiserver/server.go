@@ -251,6 +251,7 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 		searching := search.New(s.cfg.Search, func() *rest.Config { return s.local }, s.loopback)
 		own = &hubGroups{answers: s.cfg.Answers, search: searching, Options: clusters.Options{
 			Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}, Tunnels: s.cfg.Tunnels,
+			Everywhere: searching.Everywhere,
 		}}
 	}
 	var further groupBuilder

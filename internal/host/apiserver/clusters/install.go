@@ -42,6 +42,8 @@ type Options struct {
 	Rules dial.Rules
 	// Tunnels are those that agents open; nil refuses them.
 	Tunnels *tunnel.Tunnels
+	// Everywhere returns the handler of a path in several members, for clusters/*/proxy. The members are those that the caller may reach.
+	Everywhere func(path string, clusters []string) http.Handler
 }
 
 // New builds the server of the group; it delegates requests for others to next.
@@ -69,7 +71,8 @@ func New(o Options, next genericapiserver.DelegationTarget) (*genericapiserver.G
 		clusterv1alpha1.ResourcePluralCluster:             store,
 		clusterv1alpha1.ResourcePluralCluster + "/status": status,
 		clusterv1alpha1.ResourcePluralCluster + "/proxy": &proxyREST{
-			dial: NewDialer(store.cluster, o.Secret, o.Rules, o.Tunnels), holders: holders(o.Informers), authorizer: config.Authorization.Authorizer, names: store.names,
+			dial: NewDialer(store.cluster, o.Secret, o.Rules, o.Tunnels), holders: holders(o.Informers), authorizer: config.Authorization.Authorizer,
+			names: store.names, everywhere: o.Everywhere,
 		},
 	}
 	if o.Tunnels != nil {

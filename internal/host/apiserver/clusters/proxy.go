@@ -30,7 +30,12 @@ type proxyREST struct {
 	authorizer authorizer.Authorizer
 	// names returns the names of all Clusters, sorted.
 	names func(context.Context) ([]string, error)
+	// everywhere returns the handler of a path in several members.
+	everywhere func(path string, clusters []string) http.Handler
 }
+
+// everywhereName stands for all clusters in clusters/NAME/proxy.
+const everywhereName = "*"
 
 // Holders returns who may be impersonated in a cluster.
 type Holders func(cluster string) (impersonate.Subjects, error)
@@ -67,7 +72,11 @@ func (r *proxyREST) Connect(ctx context.Context, name string, options runtime.Ob
 		return nil, apierrors.NewInternalError(errors.New("no user found for the request"))
 	}
 	if name == everywhereName {
-		return &everywhere{proxy: r, path: parameters.Path, caller: caller, responder: responder}, nil
+		clusters, err := r.reachable(ctx, caller)
+		if err != nil {
+			return nil, err
+		}
+		return r.everywhere(parameters.Path, clusters), nil
 	}
 	who, err := r.identity(name, caller)
 	if err != nil {
@@ -91,6 +100,37 @@ func (r *proxyREST) identity(cluster string, caller user.Info) (impersonate.Iden
 		return impersonate.Identity{}, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), cluster, err)
 	}
 	return who, nil
+}
+
+// reachable are the clusters that the caller may reach through the proxy by their names.
+func (r *proxyREST) reachable(ctx context.Context, caller user.Info) ([]string, error) {
+	all, err := r.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	allowed := []string{}
+	for _, name := range all {
+		decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: caller, Verb: "get", APIGroup: clusterv1alpha1.GroupName, APIVersion: clusterv1alpha1.GroupVersion.Version,
+			Resource: clusterv1alpha1.ResourcePluralCluster, Subresource: "proxy", Name: name, ResourceRequest: true,
+		})
+		if err != nil && decision != authorizer.DecisionAllow {
+			return nil, apierrors.NewInternalError(err)
+		}
+		if decision != authorizer.DecisionAllow {
+			continue
+		}
+		if _, err := r.identity(name, caller); err == nil {
+			allowed = append(allowed, name)
+		} else if !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+	}
+	if len(allowed) == 0 {
+		return nil, apierrors.NewForbidden(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"), everywhereName,
+			errors.New("there is no cluster whose proxy you may use"))
+	}
+	return allowed, nil
 }
 
 // forwarder carries one request.

@@ -106,26 +106,14 @@ func (f front) UnprotectedHandler() http.Handler {
 
 // OnlyCreate makes discovery announce of the kinds what is possible: a custom resource has all verbs, and upstream's controllers of
 // garbage and namespaces list and watch whatever has them.
-func OnlyCreate(manager aggregated.ResourceManager) aggregated.ResourceManager {
-	return announcements{manager}
-}
-
-type announcements struct{ aggregated.ResourceManager }
-
-// WithSource keeps the wrapper.
-func (a announcements) WithSource(source aggregated.Source) aggregated.ResourceManager {
-	return announcements{a.ResourceManager.WithSource(source)}
-}
-
-// AddGroupVersion changes the verbs.
-func (a announcements) AddGroupVersion(group string, version apidiscoveryv2.APIVersionDiscovery) {
-	if group == fleetv1alpha1.GroupName {
-		answered := plurals()
-		for i := range version.Resources {
-			if answered.Has(version.Resources[i].Resource) {
-				version.Resources[i].Verbs = []string{"create"}
-			}
+func OnlyCreate(group string, version *apidiscoveryv2.APIVersionDiscovery) {
+	if group != fleetv1alpha1.GroupName {
+		return
+	}
+	answered := plurals()
+	for i := range version.Resources {
+		if answered.Has(version.Resources[i].Resource) {
+			version.Resources[i].Verbs = []string{"create"}
 		}
 	}
-	a.ResourceManager.AddGroupVersion(group, version)
 }

@@ -75,7 +75,7 @@ func (c *call) get(ctx context.Context) error {
 // complete makes an object or Table of a cluster one of the answer.
 func (c *call) complete(object map[string]any, cluster string) {
 	if !merge.IsTable(object) {
-		c.own(object, cluster, merge.Version{cluster: merge.VersionOf(object)}.String())
+		c.own(object, cluster, c.version(object, cluster))
 		return
 	}
 	var lined merge.Table
@@ -84,12 +84,20 @@ func (c *call) complete(object map[string]any, cluster string) {
 	lined.Begin(columns)
 	for i := range rows {
 		if inner := merge.RowObject(rows[i]); inner != nil {
-			c.own(inner, cluster, merge.Version{cluster: merge.VersionOf(inner)}.String())
+			c.own(inner, cluster, c.version(inner, cluster))
 		}
 		rows[i] = lined.Row(rows[i], columns, cluster)
 	}
 	object["columnDefinitions"] = lined.Definitions()
-	object["metadata"] = map[string]any{"resourceVersion": merge.Version{cluster: merge.VersionOf(object)}.String()}
+	object["metadata"] = map[string]any{"resourceVersion": c.version(object, cluster)}
+}
+
+// version is the version that an object or Table of a cluster has in the answer, "" for its own.
+func (c *call) version(object map[string]any, cluster string) string {
+	if c.plain {
+		return ""
+	}
+	return merge.Version{cluster: merge.VersionOf(object)}.String()
 }
 
 // own makes an object one of the answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -55,7 +56,7 @@ func (c *call) pageOf(list map[string]any, cluster string) merge.Page {
 			return false
 		}
 		if object != nil {
-			c.own(object, cluster, merge.Version{cluster: merge.VersionOf(object)}.String())
+			c.own(object, cluster, c.version(object, cluster))
 		}
 		return true
 	})
@@ -98,6 +99,9 @@ func (c *call) list(ctx context.Context) error {
 		}
 	}
 	limit, _ := strconv.Atoi(query.Get("limit"))
+	if c.plain {
+		return c.listPlain(ctx, query.Get("continue"), limit)
+	}
 	if token := query.Get("continue"); token != "" {
 		from, of, err := merge.ParsePosition(token)
 		if err != nil {
@@ -112,7 +116,7 @@ func (c *call) list(ctx context.Context) error {
 	if limit > 0 {
 		return c.listFrom(ctx, merge.Position{Version: at.String(), Cluster: slices.Min(at.Clusters())}, at, limit)
 	}
-	return c.listAll(ctx, at)
+	return c.listAll(ctx, at, nil, 0)
 }
 
 // listFrom answers with one page, of as many clusters as it takes.
@@ -152,16 +156,34 @@ func (c *call) listFrom(ctx context.Context, from merge.Position, of merge.Versi
 	return out.End(from.Version, "")
 }
 
-// listAll answers with all objects. Several clusters are read ahead, a page each, so that memory is bounded.
-func (c *call) listAll(ctx context.Context, at merge.Version) error {
+// listPlain answers clusters/*/proxy, as Karmada does: a limit is one of each cluster. The token of the next page has those of the clusters that
+// have more, in the encoding of a version.
+func (c *call) listPlain(ctx context.Context, token string, limit int) error {
+	var tokens merge.Version
+	if token != "" {
+		var err error
+		if tokens, err = merge.ParseVersion(token); err != nil || len(tokens) == 0 {
+			return apierrors.NewBadRequest("the token in continue is not one of this list")
+		}
+		maps.DeleteFunc(c.clusters, func(cluster string, _ []string) bool { return tokens[cluster] == "" })
+		if len(c.clusters) == 0 {
+			return expired("none of the clusters that have more is read any more")
+		}
+	}
+	at, err := c.versions(ctx)
+	if err != nil {
+		return err
+	}
+	return c.listAll(ctx, at, tokens, max(limit, 0))
+}
+
+// listAll answers with the objects of all clusters, of each from its token on, if there is one, and up to limit of each, 0 for all. Several
+// clusters are read ahead, a page each, so that memory is bounded.
+func (c *call) listAll(ctx context.Context, at, tokens merge.Version, limit int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer cancel()
-	type part struct {
-		merge.Page
-		err error
-	}
 	names := at.Clusters()
 	parts := make([]chan part, len(names))
 	for i := range parts {
@@ -178,19 +200,11 @@ func (c *call) listAll(ctx context.Context, at merge.Version) error {
 			reading.Go(func() {
 				defer func() { <-free }()
 				defer close(parts[i])
-				for token, more := "", true; more; {
-					next, err := c.page(ctx, cluster, c.accept, pageSize, token)
-					select {
-					case parts[i] <- part{next, err}:
-					case <-ctx.Done():
-						return
-					}
-					token, more = next.Next, err == nil && next.Next != ""
-				}
+				c.readPages(ctx, cluster, tokens[cluster], limit, parts[i])
 			})
 		}
 	})
-	out := &merge.List{Writer: c.writer}
+	out, more := &merge.List{Writer: c.writer}, merge.Version{}
 	for i, cluster := range names {
 		first := true
 		for next := range parts[i] {
@@ -204,10 +218,45 @@ func (c *call) listAll(ctx context.Context, at merge.Version) error {
 			if first {
 				at[cluster], first = next.At, false
 			}
+			if more[cluster] = next.Next; next.Next == "" {
+				delete(more, cluster)
+			}
 		}
 	}
 	if ctx.Err() != nil {
 		return out.Fail(ctx.Err())
 	}
-	return out.End(at.String(), "")
+	switch {
+	case !c.plain:
+		return out.End(at.String(), "")
+	case len(more) > 0:
+		return out.End("", more.String())
+	}
+	return out.End("", "")
+}
+
+// part is a page of a cluster, or why there is none.
+type part struct {
+	merge.Page
+	err error
+}
+
+// readPages sends the pages of a cluster, from a token on, until there are limit objects, 0 for all.
+func (c *call) readPages(ctx context.Context, cluster, token string, limit int, to chan<- part) {
+	for left := limit; ; {
+		size := pageSize
+		if limit > 0 {
+			size = min(left, pageSize)
+		}
+		next, err := c.page(ctx, cluster, c.accept, size, token)
+		select {
+		case to <- part{next, err}:
+		case <-ctx.Done():
+			return
+		}
+		left, token = left-len(next.Items), next.Next
+		if err != nil || token == "" || limit > 0 && left <= 0 {
+			return
+		}
+	}
 }

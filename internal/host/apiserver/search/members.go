@@ -64,11 +64,6 @@ func readable(accept []string) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// proxyPath is the path of a member's API.
-func proxyPath(cluster, path string) string {
-	return fmt.Sprintf("/apis/%s/%s/%s/proxy%s", clusterv1alpha1.GroupVersion, clusterv1alpha1.ResourcePluralCluster, cluster, path)
-}
-
 // actAs makes header a request of this process for the caller.
 func (c *call) actAs(header http.Header, token string) {
 	for name := range header {
@@ -112,7 +107,7 @@ func location(config *rest.Config, path, query string) (*url.URL, error) {
 // send sends a request to a member and returns its answer if that is a success. The caller closes its body.
 func (c *call) send(ctx context.Context, method, cluster, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	local := c.local()
-	target, err := location(local, proxyPath(cluster, path), query.Encode())
+	target, err := location(local, clusterv1alpha1.ProxyPath(cluster)+path, query.Encode())
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 
 	searchv1alpha1 "github.com/flagship-k8s/flagship/api/search/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/resources"
 )
 
 // Registries are the ResourceRegistries of the control plane.
@@ -99,6 +100,10 @@ func (f front) UnprotectedHandler() http.Handler {
 			f.search.ServeHTTP(w, r)
 			return
 		}
+		if r.Method == http.MethodGet && strings.TrimSuffix(r.URL.Path, "/") == resources.Path {
+			resources.Serve(w, r, others)
+			return
+		}
 		others.ServeHTTP(w, r)
 	})
 }
@@ -138,6 +143,8 @@ type call struct {
 	clusters map[string][]string
 	// reduced objects have no fields that only writers need.
 	reduced bool
+	// plain objects have the version of their own cluster, and a list has none: in answers to clusters/*/proxy.
+	plain bool
 }
 
 func (c *call) resource() schema.GroupVersionResource {

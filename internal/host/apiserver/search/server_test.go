@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 const configMaps = "/api/v1/namespaces/shop/configmaps"
@@ -45,6 +47,13 @@ type memberAPI struct {
 	denied  error
 	changed chan struct{}
 	writes  []string
+	open    int // watches
+}
+
+func (m *memberAPI) watches() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.open
 }
 
 func newMember() *memberAPI { return &memberAPI{at: 100, changed: make(chan struct{})} }
@@ -106,6 +115,8 @@ func (m *memberAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.writes = append(m.writes, r.Method+" "+r.URL.Path+" "+string(text))
 		_ = encode(m.objects()[0])
 	case query.Has("watch"):
+		m.open++
+		defer func() { m.open-- }()
 		from, _ := strconv.Atoi(query.Get("resourceVersion"))
 		if from < m.oldest {
 			_ = encode(map[string]any{"type": "ERROR", "object": apierrors.NewResourceExpired("too old").Status()})
@@ -216,13 +227,20 @@ func (f *fleetOf) change(selected map[string][]string) {
 }
 
 // replica is a new server, as another replica or one that was restarted.
-func (f *fleetOf) replica() *httptest.Server {
+func (f *fleetOf) replica() *httptest.Server { return f.serve(f.server().ServeHTTP) }
+
+func (f *fleetOf) server() *Server {
 	config := &rest.Config{Host: f.hub.URL, BearerToken: "all", Transport: http.DefaultTransport}
 	s := New(Config{Registries: func() Registries { return f }}, func() *rest.Config { return config }, config)
 	s.patience, s.pause = 2*time.Second, time.Millisecond
+	return s
+}
+
+// serve serves requests of a user.
+func (f *fleetOf) serve(handle http.HandlerFunc) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := request.WithUser(r.Context(), &user.DefaultInfo{Name: "alice"})
-		s.ServeHTTP(w, r.WithContext(warning.WithWarningRecorder(ctx, header{w})))
+		handle(w, r.WithContext(warning.WithWarningRecorder(ctx, header{w})))
 	}))
 	f.t.Cleanup(server.Close)
 	f.t.Cleanup(server.CloseClientConnections)
@@ -376,6 +394,46 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// TestEverywhere: clusters/*/proxy merges as the search API does, but each object has the version of its own cluster, and a limit is one of each.
+func TestEverywhere(t *testing.T) {
+	f, a, b := two(t)
+	server := f.serve(func(w http.ResponseWriter, r *http.Request) {
+		f.server().Everywhere(r.URL.Path, []string{"a", "b"}).ServeHTTP(w, r)
+	})
+	_, _, list := get(t, server, "GET", configMaps, "")
+	expectOrigins(t, list, "a/one", "a/two", "b/three")
+	if first := list["items"].([]any)[0].(map[string]any); merge.VersionOf(first) != "101" || merge.VersionOf(list) != "" {
+		t.Errorf("the list is %v", list)
+	}
+	_, _, list = get(t, server, "GET", configMaps+"?limit=1", "")
+	expectOrigins(t, list, "a/one", "b/three")
+	token, _ := list["metadata"].(map[string]any)["continue"].(string)
+	_, _, list = get(t, server, "GET", configMaps+"?limit=1&continue="+token, "")
+	expectOrigins(t, list, "a/two")
+	if token, more := list["metadata"].(map[string]any)["continue"]; more {
+		t.Errorf("the last page has the token %v", token)
+	}
+	if _, _, found := get(t, server, "GET", configMaps+"/three", ""); origin(found) != "b/three" || merge.VersionOf(found) != "101" {
+		t.Errorf("got %v", found)
+	}
+	b.deny(apierrors.NewServiceUnavailable("it is down"))
+	code, header, list := get(t, server, "GET", configMaps, "")
+	if expectOrigins(t, list, "a/one", "a/two"); code != http.StatusOK || !strings.Contains(header.Get("Warning"), "cluster b is missing: it is down") {
+		t.Errorf("with a member that is down: %d, %v", code, header)
+	}
+	for path, want := range map[string]int{
+		configMaps + "?continue=other": http.StatusBadRequest, configMaps + "?watch=true": http.StatusMethodNotAllowed,
+		configMaps + "?continue=" + merge.Version{"gone": "1"}.String(): http.StatusGone, "/version": http.StatusMethodNotAllowed,
+	} {
+		if code, _, status := get(t, server, "GET", path, ""); code != want {
+			t.Errorf("%s: %d, %v, want %d", path, code, status, want)
+		}
+	}
+	if code, _, _ := get(t, server, "PUT", configMaps+"/one", "{}"); code != http.StatusMethodNotAllowed || len(a.writes) > 0 {
+		t.Errorf("an update: %d, %v", code, a.writes)
+	}
+}
+
 func TestSearchCache(t *testing.T) {
 	f, _, _ := two(t)
 	server := f.replica()
@@ -525,6 +583,33 @@ func TestAMemberThatGoesAwayAndReturns(t *testing.T) {
 	b.change("MODIFIED", "shop", "three")
 	b.deny(nil)
 	w.expect("MODIFIED b/three")
+}
+
+// TestOpenWatchesOfMembersAreCounted: the metric is the number of watches that the members serve for users.
+func TestOpenWatchesOfMembersAreCounted(t *testing.T) {
+	f, a, b := two(t)
+	s := f.server()
+	server := f.serve(s.ServeHTTP)
+	expect := func(inA, inB int) {
+		t.Helper()
+		fleettest.Eventually(t, fmt.Sprintf("%d and %d watches are open and counted", inA, inB), func() bool {
+			return a.watches() == inA && b.watches() == inB && testutil.ToFloat64(s.watches) == float64(inA+inB)
+		})
+	}
+	_, _, list := get(t, server, "GET", proxying+configMaps, "")
+	expect(0, 0)
+	first := watch(t, server, "resourceVersion="+merge.VersionOf(list))
+	expect(1, 1)
+	second := watch(t, server, "resourceVersion="+merge.VersionOf(list))
+	expect(2, 2)
+	b.deny(apierrors.NewServiceUnavailable("it is down"))
+	expect(2, 0)
+	b.deny(nil)
+	expect(2, 2)
+	_ = second.body.Close()
+	expect(1, 1)
+	_ = first.body.Close()
+	expect(0, 0)
 }
 
 // TestAMemberThatIsDownAtFirst: its objects follow when it returns, as new ones, and a bookmark has its version then.

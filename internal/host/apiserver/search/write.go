@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -37,7 +36,7 @@ func (c *call) toOwner(ctx context.Context) error {
 	}
 	object := c.info.Subresource == "" || c.info.Subresource == "status" || c.info.Subresource == "scale"
 	if !object {
-		return c.forward(c.request, proxyPath(cluster, c.path))
+		return c.forward(c.request, clusterv1alpha1.ProxyPath(cluster)+c.path)
 	}
 	return c.write(ctx, cluster)
 }
@@ -116,57 +115,8 @@ func (c *call) translate(body []byte, header http.Header, cluster string) ([]byt
 	if err := utiljson.Unmarshal(body, &content); err != nil {
 		return nil, apierrors.NewBadRequest("the body is no JSON: " + err.Error())
 	}
-	switch content := content.(type) {
-	case map[string]any:
-		err = translateObject(content, cluster)
-	case []any:
-		err = translatePatch(content, cluster)
-	}
-	if err != nil {
+	if err := merge.Translate(content, cluster); err != nil {
 		return nil, apierrors.NewConflict(c.resource().GroupResource(), c.info.Name, err)
 	}
 	return json.Marshal(content)
-}
-
-// translateObject changes an object, a patch that has the form of one, or the options of a deletion.
-func translateObject(object map[string]any, cluster string) error {
-	unstructured.RemoveNestedField(object, "metadata", "annotations", clusterv1alpha1.CachedFromClusterAnnotation)
-	for _, path := range [][]string{{"metadata"}, {"preconditions"}} {
-		parent, _, _ := unstructured.NestedFieldNoCopy(object, path...)
-		fields, _ := parent.(map[string]any)
-		if fields == nil {
-			continue
-		}
-		if err := translateVersion(fields, "resourceVersion", cluster); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// translatePatch changes the operations of a JSON patch.
-func translatePatch(operations []any, cluster string) error {
-	for _, operation := range operations {
-		fields, _ := operation.(map[string]any)
-		if fields == nil || fields["path"] != "/metadata/resourceVersion" {
-			continue
-		}
-		if err := translateVersion(fields, "value", cluster); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func translateVersion(fields map[string]any, name, cluster string) error {
-	text, _ := fields[name].(string)
-	of, err := merge.ParseVersion(text)
-	if err != nil || of == nil {
-		return nil //nolint:nilerr // It is the version of a single API server, or none: the member decides.
-	}
-	if of[cluster] == "" {
-		return fmt.Errorf("it was read from another cluster than %s: read it again", cluster)
-	}
-	fields[name] = of[cluster]
-	return nil
 }
