@@ -371,7 +371,8 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	}
 	h.options.answerer.Store(&answers.Answerer{
 		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: scheduler, Elected: mgr.Elected(),
-		Members: answers.ThroughProxy(mgr.GetConfig()), ControlPlane: h.fleet.ControlPlane(), Drift: h.drift, AgentDrift: agentDrift(h.options.Server.Tunnels),
+		Members: answers.ThroughProxy(mgr.GetConfig()), Kinds: answers.KindsThroughProxy(mgr.GetConfig()),
+		ControlPlane: h.fleet.ControlPlane(), Drift: h.drift, AgentDrift: agentDrift(h.options.Server.Tunnels),
 		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},
 	})
 	return nil

@@ -39,6 +39,9 @@ func Object(obj *unstructured.Unstructured, cluster string, own ownership.Contro
 	if _, adopted := obj.GetAnnotations()[workv1alpha1.AdoptedAnnotation]; managed && adopted {
 		step.Message += ", and was in the member before"
 	}
+	if controller := metav1.GetControllerOf(obj); controller != nil {
+		step.Message += fmt.Sprintf("; its controller is %s %s", controller.Kind, controller.Name)
+	}
 	if deleted := obj.GetDeletionTimestamp(); deleted != nil {
 		step.Outcome, step.Time = fleetv1alpha1.OutcomeWaiting, deleted
 		step.Message += "; it is being deleted, and awaits the finalizers " + strings.Join(obj.GetFinalizers(), ", ")

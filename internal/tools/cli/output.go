@@ -29,28 +29,39 @@ func (o *Output) Check() error {
 
 // Print writes the items. Header and rows are for the table.
 func (o *Output) Print(s Streams, items any, header string, rows [][]string) error {
-	switch o.format {
+	return PrintAs(s, o.format, items, func() string {
+		var table strings.Builder
+		w := tabwriter.NewWriter(&table, 0, 8, 3, ' ', 0)
+		fmt.Fprintln(w, strings.ReplaceAll(header, " ", "\t"))
+		for _, row := range rows {
+			fmt.Fprintln(w, strings.Join(row, "\t"))
+		}
+		_ = w.Flush() // a strings.Builder takes everything
+		return table.String()
+	})
+}
+
+// PrintAs writes an answer as JSON or YAML; in any other format the text is what is written.
+func PrintAs(s Streams, format string, answer any, text func() string) error {
+	var out string
+	switch format {
 	case "json":
-		text, err := json.MarshalIndent(items, "", "  ")
+		raw, err := json.MarshalIndent(answer, "", "  ")
 		if err != nil {
-			return fmt.Errorf("encoding the list: %w", err)
+			return fmt.Errorf("encoding the answer: %w", err)
 		}
-		_, err = fmt.Fprintln(s.Out, string(text))
-		return err
+		out = string(raw) + "\n"
 	case "yaml":
-		text, err := yaml.Marshal(items)
+		raw, err := yaml.Marshal(answer)
 		if err != nil {
-			return fmt.Errorf("encoding the list: %w", err)
+			return fmt.Errorf("encoding the answer: %w", err)
 		}
-		_, err = fmt.Fprint(s.Out, string(text))
-		return err
+		out = string(raw)
+	default:
+		out = text()
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, strings.ReplaceAll(header, " ", "\t"))
-	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	return w.Flush()
+	_, err := fmt.Fprint(s.Out, out)
+	return err
 }
 
 // OrNone is the text for an empty cell of a table.

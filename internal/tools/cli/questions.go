@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,11 +15,34 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 )
 
 // Resolve finds the resource that a user means, with its short names, as kubectl does.
 func Resolve(cfg *rest.Config, kind string) (schema.GroupVersionResource, error) {
+	return ResolveIn(cfg, "", kind)
+}
+
+// ResolveIn is Resolve for an object in a member: a resource that the control plane does not serve is one that the member serves.
+func ResolveIn(hub *rest.Config, member, kind string) (schema.GroupVersionResource, error) {
+	found, err := resourceFor(hub, kind)
+	if meta.IsNoMatchError(err) && member != "" {
+		found, err = resourceFor(ThroughProxy(hub, member), kind)
+	}
+	switch {
+	case meta.IsNoMatchError(err) && member != "":
+		return found, fmt.Errorf("neither the control plane nor cluster %s serves %s\nlist the groups of the cluster: kubectl get --raw %s/apis",
+			member, kind, clusterv1alpha1.ProxyPath(member))
+	case meta.IsNoMatchError(err):
+		return found, fmt.Errorf("the control plane serves no %s\nlist what it serves: kubectl api-resources", kind)
+	case err != nil:
+		return found, fmt.Errorf("finding %s among the served resources: %w", kind, err)
+	}
+	return found, nil
+}
+
+func resourceFor(cfg *rest.Config, kind string) (schema.GroupVersionResource, error) {
 	mapper, err := mapperOf(cfg)
 	if err != nil {
 		return schema.GroupVersionResource{}, err
@@ -29,14 +53,14 @@ func Resolve(cfg *rest.Config, kind string) (schema.GroupVersionResource, error)
 			return found, nil
 		}
 	}
-	found, err := mapper.ResourceFor(unversioned.WithVersion(""))
-	if meta.IsNoMatchError(err) {
-		return found, fmt.Errorf("the control plane serves no %s\nlist what it serves: kubectl api-resources", kind)
-	}
-	if err != nil {
-		return found, fmt.Errorf("finding %s among the served resources: %w", kind, err)
-	}
-	return found, nil
+	return mapper.ResourceFor(unversioned.WithVersion(""))
+}
+
+// ThroughProxy is a configuration that reaches a member through the control plane, as the same user.
+func ThroughProxy(hub *rest.Config, cluster string) *rest.Config {
+	config := rest.CopyConfig(hub)
+	config.Host = strings.TrimSuffix(hub.Host, "/") + clusterv1alpha1.ProxyPath(cluster)
+	return config
 }
 
 // Namespaced returns whether objects of a resource have a namespace.

@@ -20,32 +20,30 @@ const (
 	maxChecked = 200
 )
 
-// kinds lists those that a question may mean, at least one.
-func (a *Answerer) kinds(spec *fleetv1alpha1.ExplanationSpec) ([]hubstore.Kind, error) {
-	if spec.Name == "" || (spec.Kind == "") == (spec.Resource == "") {
-		return nil, apierrors.NewBadRequest("spec needs a name, and either a kind or a resource")
+// kindsOf lists those templates of a group, kind and resource, each "" for any; at least one.
+func (a *Answerer) kindsOf(group, name, resource string) ([]hubstore.Kind, error) {
+	found := matching(a.Templates.Kinds(), group, name, resource)
+	if len(found) == 0 {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q is no kind that is propagated: kubectl api-resources lists those that are served",
+			strings.TrimPrefix(group+" ", " "), name+resource))
 	}
-	return a.kindsOf(spec.Group, spec.Kind, spec.Resource)
+	return found, nil
 }
 
-// kindsOf lists those of a group, kind and resource, each "" for any; at least one.
-func (a *Answerer) kindsOf(group, name, resource string) ([]hubstore.Kind, error) {
+// matching returns the kinds of a group, kind and resource, each "" for any; those of the core group first.
+func matching(kinds []hubstore.Kind, group, name, resource string) []hubstore.Kind {
 	var found []hubstore.Kind
-	for _, kind := range a.Templates.Kinds() {
+	for _, kind := range kinds {
 		if (group == "" || group == kind.GroupVersionKind.Group) &&
 			(name == "" || strings.EqualFold(name, kind.GroupVersionKind.Kind)) &&
 			(resource == "" || strings.EqualFold(resource, kind.Resource.Resource)) {
 			found = append(found, kind)
 		}
 	}
-	if len(found) == 0 {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q is no kind that is propagated: kubectl api-resources lists those that are served",
-			strings.TrimPrefix(group+" ", " "), name+resource))
-	}
 	slices.SortFunc(found, func(x, y hubstore.Kind) int {
 		return strings.Compare(x.GroupVersionKind.Group, y.GroupVersionKind.Group) // the core group first
 	})
-	return found, nil
+	return found
 }
 
 func refOf(kind hubstore.Kind, namespace, name string) hubstore.Ref {

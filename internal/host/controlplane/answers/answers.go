@@ -54,7 +54,9 @@ type Answerer struct {
 	Composer  compose.Composer
 	// Members is a client of a member for an author, with no other rights than the author has through the proxy of the cluster. It is
 	// a function since each author has a client.
-	Members      func(cluster string, author user.Info) (dynamic.Interface, error)
+	Members func(cluster string, author user.Info) (dynamic.Interface, error)
+	// Kinds are those that a member serves, read in the same way.
+	Kinds        func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error)
 	ControlPlane ownership.ControlPlane
 	// Drift is the record of this process.
 	Drift *drift.Record
@@ -69,12 +71,15 @@ func (a *Answerer) Explain(ctx context.Context, spec fleetv1alpha1.ExplanationSp
 	if s := subjectOf(&spec); s != nil {
 		return a.subject(ctx, s, &spec, may)
 	}
-	kinds, err := a.kinds(&spec)
-	if err != nil {
-		return fleetv1alpha1.ExplanationStatus{}, err
+	if spec.Name == "" || (spec.Kind == "") == (spec.Resource == "") {
+		return fleetv1alpha1.ExplanationStatus{}, apierrors.NewBadRequest("spec needs a name, and either a kind or a resource")
 	}
 	if spec.Member != "" {
-		return a.inMember(ctx, kinds[0], &spec, author, may)
+		return a.inMember(ctx, &spec, author, may)
+	}
+	kinds, err := a.kindsOf(spec.Group, spec.Kind, spec.Resource)
+	if err != nil {
+		return fleetv1alpha1.ExplanationStatus{}, err
 	}
 	for _, kind := range kinds {
 		ref := refOf(kind, spec.Namespace, spec.Name)

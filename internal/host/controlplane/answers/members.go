@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -34,14 +36,19 @@ const (
 	maxPods = 200
 )
 
-// ThroughProxy returns clients of members that send each request to clusters/NAME/proxy of the control plane as the author: it is
-// authorized, and has the rights in the member, as if the author had sent it.
+// proxied is a configuration that sends each request to clusters/NAME/proxy of the control plane as the author: it is authorized, and
+// has the rights in the member, as if the author had sent it.
+func proxied(hub *rest.Config, cluster string, author user.Info) *rest.Config {
+	config := rest.CopyConfig(hub)
+	config.Host += clusterv1alpha1.ProxyPath(cluster)
+	config.Impersonate = rest.ImpersonationConfig{UserName: author.GetName(), UID: author.GetUID(), Groups: author.GetGroups(), Extra: author.GetExtra()}
+	return config
+}
+
+// ThroughProxy returns clients of members that have the rights of the author.
 func ThroughProxy(hub *rest.Config) func(cluster string, author user.Info) (dynamic.Interface, error) {
 	return func(cluster string, author user.Info) (dynamic.Interface, error) {
-		config := rest.CopyConfig(hub)
-		config.Host += fmt.Sprintf("/apis/%s/%s/%s/proxy", clusterv1alpha1.GroupVersion, clusterv1alpha1.ResourcePluralCluster, url.PathEscape(cluster))
-		config.Impersonate = rest.ImpersonationConfig{UserName: author.GetName(), UID: author.GetUID(), Groups: author.GetGroups(), Extra: author.GetExtra()}
-		members, err := dynamic.NewForConfig(config)
+		members, err := dynamic.NewForConfig(proxied(hub, cluster, author))
 		if err != nil {
 			return nil, fmt.Errorf("making a client of cluster %s: %w", cluster, err)
 		}
@@ -49,10 +56,41 @@ func ThroughProxy(hub *rest.Config) func(cluster string, author user.Info) (dyna
 	}
 }
 
-// inMember explains an object in a member.
-func (a *Answerer) inMember(ctx context.Context, kind hubstore.Kind, spec *fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
+// KindsThroughProxy returns the kinds that members serve, each in the version that its member prefers, as far as the author may read its discovery.
+func KindsThroughProxy(hub *rest.Config) func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error) {
+	return func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error) {
+		member, err := discovery.NewDiscoveryClientForConfig(proxied(hub, cluster, author))
+		if err != nil {
+			return nil, fmt.Errorf("making a discovery client of cluster %s: %w", cluster, err)
+		}
+		lists, err := discovery.ServerPreferredResourcesWithContext(ctx, member)
+		if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // the other groups are there
+			return nil, err
+		}
+		var kinds []hubstore.Kind
+		for _, list := range lists {
+			version, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				return nil, fmt.Errorf("reading the kinds of cluster %s: %w", cluster, err)
+			}
+			for _, r := range list.APIResources {
+				kinds = append(kinds, hubstore.Kind{
+					GroupVersionKind: version.WithKind(r.Kind), Resource: version.WithResource(r.Name), Namespaced: r.Namespaced,
+				})
+			}
+		}
+		return kinds, nil
+	}
+}
+
+// inMember explains an object in a member, also of a kind that the control plane does not propagate or does not serve.
+func (a *Answerer) inMember(ctx context.Context, spec *fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
 	if len(path.IsValidPathSegmentName(spec.Member)) > 0 || spec.Member == "*" { // "*" are all clusters in the path of the proxy
 		return fleetv1alpha1.ExplanationStatus{}, apierrors.NewBadRequest(fmt.Sprintf("spec.member %q is no name of a cluster", spec.Member))
+	}
+	kind, err := a.kindIn(ctx, spec, author)
+	if err != nil {
+		return fleetv1alpha1.ExplanationStatus{}, err
 	}
 	ref := refOf(kind, spec.Namespace, spec.Name)
 	_, onHub := a.Templates.Meta(ref)
@@ -66,10 +104,8 @@ func (a *Answerer) inMember(ctx context.Context, kind hubstore.Kind, spec *fleet
 			status.Instead = []fleetv1alpha1.ObjectIdentity{identity}
 		}
 		return status, nil
-	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return fleetv1alpha1.ExplanationStatus{}, apierrors.NewServiceUnavailable("the member does not answer: " + err.Error())
 	case err != nil:
-		return fleetv1alpha1.ExplanationStatus{}, err
+		return fleetv1alpha1.ExplanationStatus{}, unanswered(err)
 	}
 	status := fleetv1alpha1.ExplanationStatus{Object: explain.IdentityOf(obj)}
 	steps := explain.Object(obj, spec.Member, a.ControlPlane)
@@ -82,6 +118,33 @@ func (a *Answerer) inMember(ctx context.Context, kind hubstore.Kind, spec *fleet
 	status.Steps = explain.Visible(append(steps, explain.Pods(spec.Member, pods)...), may)
 	status.Summary = explain.Summary(status.Steps)
 	return status, nil
+}
+
+// kindIn is the kind of a question about an object in a member: as the control plane propagates it, else as the member serves it.
+func (a *Answerer) kindIn(ctx context.Context, spec *fleetv1alpha1.ExplanationSpec, author user.Info) (hubstore.Kind, error) {
+	if found := matching(a.Templates.Kinds(), spec.Group, spec.Kind, spec.Resource); len(found) > 0 {
+		return found[0], nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	served, err := a.Kinds(ctx, spec.Member, author)
+	if err != nil {
+		return hubstore.Kind{}, unanswered(err)
+	}
+	found := matching(served, spec.Group, spec.Kind, spec.Resource)
+	if len(found) == 0 {
+		return hubstore.Kind{}, apierrors.NewBadRequest(fmt.Sprintf("%q is no kind that cluster %s serves: kubectl get --raw %s/apis lists its groups",
+			strings.TrimPrefix(spec.Group+" "+spec.Kind+spec.Resource, " "), spec.Member, clusterv1alpha1.ProxyPath(spec.Member)))
+	}
+	return found[0], nil
+}
+
+// unanswered is the error about a member: an answer of an API server, or that there was none.
+func unanswered(err error) error {
+	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		return apierrors.NewServiceUnavailable("the member does not answer: " + err.Error())
+	}
+	return err
 }
 
 // read reads an object in a member and, if it is a workload, its pods.

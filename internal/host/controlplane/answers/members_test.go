@@ -44,13 +44,30 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 		case proxy + "/apis/apps/v1/namespaces/shop/deployments/secret":
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","message":"no right in the member","code":403}`)
+		case proxy + "/api":
+			fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
+		case proxy + "/api/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"nodes","kind":"Node","namespaced":false,"verbs":["get"]},
+				{"name":"nodes/status","kind":"Node","namespaced":false,"verbs":["get"]}]}`)
+		case proxy + "/apis":
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"example.io","versions":[{"groupVersion":"example.io/v2","version":"v2"}],
+				"preferredVersion":{"groupVersion":"example.io/v2","version":"v2"}},{"name":"broken.io","versions":[{"groupVersion":"broken.io/v1","version":"v1"}],
+				"preferredVersion":{"groupVersion":"broken.io/v1","version":"v1"}}]}`)
+		case proxy + "/apis/example.io/v2":
+			fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"example.io/v2","resources":[{"name":"gadgets","kind":"Gadget","namespaced":true,"verbs":["get"]}]}`)
+		case proxy + "/apis/example.io/v2/namespaces/shop/gadgets/one":
+			fmt.Fprint(w, `{"apiVersion":"example.io/v2","kind":"Gadget","metadata":{"namespace":"shop","name":"one",
+				"ownerReferences":[{"apiVersion":"example.io/v2","kind":"Factory","name":"east","uid":"1","controller":true}],
+				"managedFields":[{"manager":"factory-controller","operation":"Update","fieldsV1":{"f:spec":{"f:size":{}}}}]}}`)
+		case proxy + "/api/v1/nodes/n1":
+			fmt.Fprint(w, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}}`)
 		default:
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	}))
 	defer hub.Close()
 	answerer := answers.Answerer{
-		Members: answers.ThroughProxy(&rest.Config{Host: hub.URL}),
+		Members: answers.ThroughProxy(&rest.Config{Host: hub.URL}), Kinds: answers.KindsThroughProxy(&rest.Config{Host: hub.URL}),
 		Templates: store{hubstore.Kind{
 			GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 			Resource:         schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Namespaced: true,
@@ -69,6 +86,26 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 	}
 	if _, err = ask("m1", "broken"); err == nil {
 		t.Error("a member that does not answer: no error")
+	}
+	// Kinds that the control plane does not propagate are those of the member.
+	kind := func(spec fleetv1alpha1.ExplanationSpec) (fleetv1alpha1.ExplanationStatus, error) {
+		spec.Namespace, spec.Member = "shop", "m1"
+		return answerer.Explain(t.Context(), spec, author, func(explain.Right) bool { return false })
+	}
+	for _, spec := range []fleetv1alpha1.ExplanationSpec{{Kind: "gadget", Name: "one"}, {Group: "example.io", Resource: "gadgets", Name: "one"}} {
+		status, err := kind(spec)
+		if err != nil || len(status.Steps) != 2 || status.Steps[0].Message != "no control plane manages it; its controller is Factory east" ||
+			status.Steps[1].Actor != "factory-controller" || len(status.Steps[1].Fields) != 1 || status.Steps[1].Fields[0].Path != ".spec.size" {
+			t.Errorf("the answer about %+v is %+v, %v", spec, status, err)
+		}
+	}
+	if status, err := kind(fleetv1alpha1.ExplanationSpec{Kind: "Node", Name: "n1"}); err != nil || status.Object == nil || status.Object.Namespace != "" {
+		t.Errorf("an object without a namespace: %+v, %v", status, err)
+	}
+	for _, spec := range []fleetv1alpha1.ExplanationSpec{{Kind: "Frigate", Name: "x"}, {Group: "other.io", Kind: "Gadget", Name: "one"}} {
+		if _, err := kind(spec); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "is no kind that cluster m1 serves") {
+			t.Errorf("%+v: %v", spec, err)
+		}
 	}
 	for _, member := range []string{"*", "..", "a/b", "a%2fb"} {
 		if _, err := ask(member, "web"); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "is no name of a cluster") {

@@ -2,8 +2,6 @@ package drift
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -98,23 +95,5 @@ func (o *options) ask(ctx context.Context, cfg *rest.Config, kind, name string) 
 }
 
 func (o *options) print(s cli.Streams, answer *fleetv1alpha1.DriftReport) error {
-	var text string
-	switch o.format {
-	case "json":
-		raw, err := json.MarshalIndent(answer, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encoding the answer: %w", err)
-		}
-		text = string(raw) + "\n"
-	case "yaml":
-		raw, err := yaml.Marshal(answer)
-		if err != nil {
-			return fmt.Errorf("encoding the answer: %w", err)
-		}
-		text = string(raw)
-	default:
-		text = table(&answer.Status, time.Now())
-	}
-	_, err := fmt.Fprint(s.Out, text)
-	return err
+	return cli.PrintAs(s, o.format, answer, func() string { return table(&answer.Status, time.Now()) })
 }

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -69,7 +67,7 @@ func (o *options) run(ctx context.Context, s cli.Streams, kind, name string) err
 		TypeMeta: metav1.TypeMeta{APIVersion: fleetv1alpha1.GroupVersion.String(), Kind: fleetv1alpha1.KindExplanation},
 		Spec:     fleetv1alpha1.ExplanationSpec{Namespace: o.namespace, Name: name, Cluster: o.cluster, Member: o.member},
 	}
-	resource, err := cli.Resolve(cfg, kind)
+	resource, err := cli.ResolveIn(cfg, o.member, kind)
 	if err != nil {
 		return err
 	}
@@ -90,6 +88,9 @@ func (o *options) run(ctx context.Context, s cli.Streams, kind, name string) err
 func absent(answer *fleetv1alpha1.Explanation) error {
 	spec := &answer.Spec
 	if len(answer.Status.Instead) == 0 {
+		if spec.Member != "" {
+			return fmt.Errorf("there is nothing to explain\nlist what there is: flagship get %s -A --clusters %s", spec.Resource, spec.Member)
+		}
 		return fmt.Errorf("there is nothing to explain\nlist what there is: kubectl get %s -A", spec.Resource)
 	}
 	other := answer.Status.Instead[0]
@@ -101,27 +102,12 @@ func absent(answer *fleetv1alpha1.Explanation) error {
 }
 
 func (o *options) print(s cli.Streams, answer *fleetv1alpha1.Explanation) error {
-	var text string
-	switch o.format {
-	case "json":
-		raw, err := json.MarshalIndent(answer, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encoding the answer: %w", err)
+	return cli.PrintAs(s, o.format, answer, func() string {
+		if o.format == "table" {
+			return table(&answer.Status, time.Now())
 		}
-		text = string(raw) + "\n"
-	case "yaml":
-		raw, err := yaml.Marshal(answer)
-		if err != nil {
-			return fmt.Errorf("encoding the answer: %w", err)
-		}
-		text = string(raw)
-	case "table":
-		text = table(&answer.Status, time.Now())
-	default:
-		text = tree(&answer.Status, time.Now())
-	}
-	_, err := fmt.Fprint(s.Out, text)
-	return err
+		return tree(&answer.Status, time.Now())
+	})
 }
 
 // named is an object as kubectl names it.

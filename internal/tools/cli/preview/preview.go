@@ -2,21 +2,16 @@ package preview
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
@@ -182,7 +177,7 @@ func (o *options) answer(ctx context.Context, s cli.Streams, question *fleetv1al
 	if question.Spec.Namespace == "" {
 		question.Spec.Namespace = namespace
 	}
-	return question, create(ctx, config, question)
+	return question, cli.Ask(ctx, config, fleetv1alpha1.ResourcePluralPreview, question)
 }
 
 // compute answers a question without a control plane. There all may be seen.
@@ -199,53 +194,12 @@ func compute(ctx context.Context, hub *offline.Control, question *fleetv1alpha1.
 	return nil
 }
 
-// create creates the Preview.
-func create(ctx context.Context, config *rest.Config, question *fleetv1alpha1.Preview) error {
-	plain := dynamic.ConfigFor(config)
-	plain.GroupVersion = &fleetv1alpha1.GroupVersion
-	api, err := rest.UnversionedRESTClientFor(plain)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	body, err := json.Marshal(question)
-	if err != nil {
-		return fmt.Errorf("encoding the question: %w", err)
-	}
-	raw, err := api.Post().AbsPath("/apis", fleetv1alpha1.GroupName, fleetv1alpha1.GroupVersion.Version, fleetv1alpha1.ResourcePluralPreview).
-		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
-	switch {
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w\nlet an administrator bind you the role flagship-preview", err)
-	case err != nil:
-		return fmt.Errorf("the control plane does not preview it: %w", err)
-	}
-	if err := json.Unmarshal(raw, question); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	return nil
-}
-
 // printTo prints an answer in a format.
 func printTo(s cli.Streams, format string, answer *fleetv1alpha1.Preview) error {
-	text := ""
-	switch format {
-	case "json":
-		raw, err := json.MarshalIndent(answer, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encoding the answer: %w", err)
+	return cli.PrintAs(s, format, answer, func() string {
+		if format == "table" {
+			return table(&answer.Status)
 		}
-		text = string(raw) + "\n"
-	case "yaml":
-		raw, err := yaml.Marshal(answer)
-		if err != nil {
-			return fmt.Errorf("encoding the answer: %w", err)
-		}
-		text = string(raw)
-	case "table":
-		text = table(&answer.Status)
-	default:
-		text = diff(&answer.Status)
-	}
-	_, err := fmt.Fprint(s.Out, text)
-	return err
+		return diff(&answer.Status)
+	})
 }

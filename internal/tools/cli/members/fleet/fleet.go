@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -128,11 +127,9 @@ func selectClusters(wanted, known []string) ([]string, error) {
 	return wanted, nil
 }
 
-// throughProxy is a configuration that reaches a cluster through the control plane as the same user. Commands of kubectl take no
-// context: the transport ends their requests with the given one, and at the deadline.
+// throughProxy is a configuration that reaches a cluster through the control plane. Commands of kubectl take no context: the transport ends their requests with the given one, and at the deadline.
 func throughProxy(ctx context.Context, hub *rest.Config, cluster string, timeout time.Duration) *rest.Config {
-	config := rest.CopyConfig(hub)
-	config.Host = strings.TrimSuffix(hub.Host, "/") + "/apis/" + clusterv1alpha1.GroupVersion.String() + "/clusters/" + url.PathEscape(cluster) + "/proxy"
+	config := cli.ThroughProxy(hub, cluster)
 	config.QPS = -1 // the servers limit requests by user
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return deadline(ctx, next, timeout) })
 	return config
