@@ -26,8 +26,8 @@ func anonymous(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// admin is a client with all rights.
-func admin(t *testing.T) *http.Client {
+// adminConfig has all rights.
+func adminConfig(t *testing.T) *rest.Config {
 	t.Helper()
 	kubeconfig, err := hub.AdminKubeconfig()
 	if err != nil {
@@ -37,7 +37,13 @@ func admin(t *testing.T) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rest.HTTPClientFor(config)
+	return config
+}
+
+// admin is a client with all rights.
+func admin(t *testing.T) *http.Client {
+	t.Helper()
+	client, err := rest.HTTPClientFor(adminConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +80,16 @@ func (p patient) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func get(t *testing.T, client *http.Client, path string) (int, string) {
 	t.Helper()
-	response, err := client.Get(hub.URL() + path)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, hub.URL()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return send(t, client, request)
+}
+
+func send(t *testing.T, client *http.Client, request *http.Request) (code int, text string) {
+	t.Helper()
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +117,12 @@ func TestAnonymousAccess(t *testing.T) {
 		"/metrics": {"metrics name objects", http.StatusUnauthorized},
 	}
 	client := anonymous(t)
+	eventually(t, func() string { // the caches of a server that has just started are still filled
+		if code, body := get(t, client, "/readyz"); code != http.StatusOK {
+			return body
+		}
+		return ""
+	})
 	for path, test := range tests {
 		t.Run(path, func(t *testing.T) {
 			if got, body := get(t, client, path); got != test.want {

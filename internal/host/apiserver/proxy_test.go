@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -123,16 +122,7 @@ func ask(t *testing.T, client *http.Client, path string, header http.Header) (in
 		t.Fatal(err)
 	}
 	request.Header = header
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
+	return send(t, client, request)
 }
 
 func TestProxyActsForTheCaller(t *testing.T) {

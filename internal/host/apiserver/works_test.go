@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -288,15 +287,7 @@ func TestWorkManagersAreRecordedOnceApplied(t *testing.T) {
 
 func administrator(t *testing.T) dynamic.Interface {
 	t.Helper()
-	kubeconfig, err := hub.AdminKubeconfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dynamic.NewForConfigOrDie(config)
+	return dynamic.NewForConfigOrDie(adminConfig(t))
 }
 
 // TestAnySchedulerWritesResultAndStatusInOne: a client with a right to the subresource schedule needs no other, and an update of the

@@ -132,19 +132,28 @@ func (b *builder) client(name string) (*rest.Config, kubernetes.Interface, error
 	return config, client, nil
 }
 
+// clients are client, and one that reads the metadata of objects of any kind.
+func (b *builder) clients(name string) (kubernetes.Interface, metadata.Interface, error) {
+	config, client, err := b.client(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the client of %s: %w", name, err)
+	}
+	return client, objects, nil
+}
+
 func (b *builder) add(name string, run func(context.Context)) {
 	b.loops = append(b.loops, Loop{Name: name, Run: run})
 }
 
 func (b *builder) namespaces(ctx context.Context) error {
 	const name = "namespace-controller"
-	config, client, err := b.client(name)
+	client, objects, err := b.clients(name)
 	if err != nil {
 		return err
-	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
 	controller := namespace.NewNamespaceController(ctx, client, objects,
 		func() ([]*metav1.APIResourceList, error) {

@@ -36,13 +36,9 @@ const (
 
 func (b *builder) garbage(ctx context.Context) error {
 	const name = "garbage-collector"
-	config, client, err := b.client(name)
+	client, objects, err := b.clients(name)
 	if err != nil {
 		return err
-	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
 	served, err := watchServed(everything{client.Discovery()}, objects, func(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 		return only(ctx, lists, b.cfg.InUse)

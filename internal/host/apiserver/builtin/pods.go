@@ -2,14 +2,12 @@ package builtin
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -28,13 +26,9 @@ type podKey struct {
 // that its containers have ended. On the hub a pod is a template: there is neither a kubelet nor a container.
 func (b *builder) pods(context.Context) error {
 	const name = "pod-deletion-controller"
-	config, client, err := b.client(name)
+	client, objects, err := b.clients(name)
 	if err != nil {
 		return err
-	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the client of %s: %w", name, err)
 	}
 	b.add(name, func(ctx context.Context) {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[podKey]())

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -150,9 +151,10 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 		changes.Stop()
 		return nil, err
 	}
+	done := make(chan struct{})
 	m := &merged{
+		Outlet: native.Outlet{Result: make(chan watch.Event), Done: done}, done: done,
 		stored: stored, changes: changes, past: past, name: name, predicate: opts.Predicate, revision: revision, version: version,
-		result: make(chan watch.Event), done: make(chan struct{}),
 	}
 	go m.run()
 	return m, nil

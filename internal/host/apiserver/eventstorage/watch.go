@@ -3,16 +3,19 @@ package eventstorage
 import (
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // merged is one watch of both parts. Each object has the position that its client reached with it, so that a client resumes there.
 type merged struct {
+	native.Outlet
+	// done is Outlet.Done.
+	done      chan struct{}
 	stored    watch.Interface
 	changes   *events.Watch
 	past      []events.Change
@@ -21,13 +24,8 @@ type merged struct {
 	// revision and version are what was sent last of each part.
 	revision, version uint64
 
-	result chan watch.Event
-	done   chan struct{}
-	stop   sync.Once
+	stop sync.Once
 }
-
-// ResultChan implements watch.Interface.
-func (m *merged) ResultChan() <-chan watch.Event { return m.result }
 
 // Stop implements watch.Interface.
 func (m *merged) Stop() {
@@ -41,7 +39,7 @@ func (m *merged) Stop() {
 // run sends until the client stops, or one part ends. Events in memory come first, since the stored part ends the initial ones with
 // a bookmark.
 func (m *merged) run() {
-	defer close(m.result)
+	defer close(m.Result)
 	defer m.Stop()
 	for _, change := range m.past {
 		if !m.sendChange(change) {
@@ -59,7 +57,7 @@ func (m *merged) run() {
 			if !ok || !m.sendChange(change) {
 				return
 			}
-		case <-m.done:
+		case <-m.Done:
 			return
 		}
 	}
@@ -71,45 +69,29 @@ func (m *merged) sendChange(change events.Change) bool {
 	}
 	event, err := internal(change, m.revision)
 	if err != nil {
-		return m.fail(err)
+		return m.Fail(err)
 	}
 	matches, err := m.predicate.Matches(event)
 	if err != nil {
-		return m.fail(err)
+		return m.Fail(err)
 	}
 	m.version = change.Version
-	return !matches || m.send(watch.Event{Type: change.Type, Object: event})
+	return !matches || m.Send(watch.Event{Type: change.Type, Object: event})
 }
 
 func (m *merged) sendStored(event watch.Event) bool {
 	if event.Type == watch.Error {
-		return m.send(event)
+		return m.Send(event)
 	}
 	object, err := meta.Accessor(event.Object)
 	if err != nil {
-		return m.fail(err)
+		return m.Fail(err)
 	}
 	revision, err := (Versioner{}).ObjectResourceVersion(event.Object)
 	if err != nil {
-		return m.fail(err)
+		return m.Fail(err)
 	}
 	m.revision = max(m.revision, revision)
 	object.SetResourceVersion(formatVersion(revision, m.version))
-	return m.send(event)
-}
-
-func (m *merged) send(event watch.Event) bool {
-	select {
-	case m.result <- event:
-		return true
-	case <-m.done:
-		return false
-	}
-}
-
-// fail ends the watch with an error that the client receives.
-func (m *merged) fail(err error) bool {
-	status := apierrors.NewInternalError(err).Status()
-	m.send(watch.Event{Type: watch.Error, Object: &status})
-	return false
+	return m.Send(event)
 }

@@ -7,13 +7,14 @@ import (
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/kubernetes/pkg/apis/apps"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 )
 
 // progressPeriod is how often a watch requests progress while events wait for it.
@@ -39,10 +40,10 @@ type pending struct {
 // minute, so these watches are of etcd itself. Few clients have one: those that select stored ReplicaSets only, as the loops of the
 // control plane do, do not.
 type merged struct {
-	cancel    context.CancelFunc
-	done      <-chan struct{} // closed by cancel
-	predicate storage.SelectionPredicate
-	name      string
+	native.Outlet // until cancel
+	cancel        context.CancelFunc
+	predicate     storage.SelectionPredicate
+	name          string
 
 	stored, deployments side
 	// known is the metadata of the derived ReplicaSets that the client has, by Deployment.
@@ -50,8 +51,6 @@ type merged struct {
 	queue []pending
 	// sent is the revision of the last bookmark.
 	sent uint64
-
-	result chan watch.Event
 }
 
 func (s *Storage) watchBoth(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
@@ -67,11 +66,11 @@ func (s *Storage) watchBoth(ctx context.Context, key string, opts storage.ListOp
 	}
 	namespace, name := s.split(key)
 	m := &merged{
-		predicate: opts.Predicate, name: name, known: map[types.NamespacedName]*apps.ReplicaSet{}, sent: from, result: make(chan watch.Event),
+		predicate: opts.Predicate, name: name, known: map[types.NamespacedName]*apps.ReplicaSet{}, sent: from, Outlet: native.Outlet{Result: make(chan watch.Event)},
 		stored: side{collection: s.stored, reached: from}, deployments: side{collection: *s.deployments, reached: from},
 	}
 	ctx, m.cancel = context.WithCancel(ctx)
-	m.done = ctx.Done()
+	m.Done = ctx.Done()
 	first, err := m.start(ctx, key, s.deployments.key(namespace, ""), opts, from, initial)
 	if err != nil {
 		m.cancel()
@@ -122,18 +121,15 @@ func (m *merged) start(ctx context.Context, storedKey, deploymentsKey string, op
 	return first, err
 }
 
-// ResultChan implements watch.Interface.
-func (m *merged) ResultChan() <-chan watch.Event { return m.result }
-
 // Stop implements watch.Interface. It ends both sides, too.
 func (m *merged) Stop() { m.cancel() }
 
 // run sends until the client stops, or one side ends.
 func (m *merged) run(ctx context.Context, first []watch.Event) {
-	defer close(m.result)
+	defer close(m.Result)
 	defer m.cancel()
 	for _, event := range first {
-		if !m.send(event) {
+		if !m.Send(event) {
 			return
 		}
 	}
@@ -151,7 +147,7 @@ func (m *merged) run(ctx context.Context, first []watch.Event) {
 			}
 		case <-progress.C:
 			m.requestProgress(ctx)
-		case <-m.done:
+		case <-m.Done:
 			return
 		}
 		if !m.flush() {
@@ -163,12 +159,12 @@ func (m *merged) run(ctx context.Context, first []watch.Event) {
 // take adds an event of one side to the queue.
 func (m *merged) take(ctx context.Context, s *side, event watch.Event) bool {
 	if event.Type == watch.Error {
-		m.send(event)
+		m.Send(event)
 		return false
 	}
 	revision, err := (storage.APIObjectVersioner{}).ObjectResourceVersion(event.Object)
 	if err != nil {
-		return m.fail(err)
+		return m.Fail(err)
 	}
 	s.reached = max(s.reached, revision)
 	if event.Type == watch.Bookmark {
@@ -180,7 +176,7 @@ func (m *merged) take(ctx context.Context, s *side, event watch.Event) bool {
 	} else {
 		events, err := m.derived(event.Type, event.Object.(*apps.Deployment), revision)
 		if err != nil {
-			return m.fail(err)
+			return m.Fail(err)
 		}
 		for _, event := range events {
 			m.queue = append(m.queue, pending{revision, event})
@@ -210,14 +206,14 @@ func (m *merged) flush() bool {
 	reached := min(m.stored.reached, m.deployments.reached)
 	for len(m.queue) > 0 && m.queue[0].revision <= reached {
 		m.sent = m.queue[0].revision
-		if !m.send(m.queue[0].event) {
+		if !m.Send(m.queue[0].event) {
 			return false
 		}
 		m.queue = m.queue[1:]
 	}
 	if len(m.queue) == 0 && reached > m.sent && m.predicate.AllowWatchBookmarks {
 		m.sent = reached
-		return m.send(bookmark(reached))
+		return m.Send(bookmark(reached))
 	}
 	return true
 }
@@ -262,22 +258,6 @@ func (m *merged) derived(change watch.EventType, d *apps.Deployment, revision ui
 	}
 	m.known[of] = &apps.ReplicaSet{ObjectMeta: after.ObjectMeta}
 	return append(events, watch.Event{Type: kind, Object: after}), nil
-}
-
-func (m *merged) send(event watch.Event) bool {
-	select {
-	case m.result <- event:
-		return true
-	case <-m.done:
-		return false
-	}
-}
-
-// fail ends the watch with an error that the client receives.
-func (m *merged) fail(err error) bool {
-	status := apierrors.NewInternalError(err).Status()
-	m.send(watch.Event{Type: watch.Error, Object: &status})
-	return false
 }
 
 func bookmark(revision uint64) watch.Event {

@@ -87,19 +87,51 @@ func (e executor) Attach(url *url.URL, config *rest.Config, stdin io.Reader, std
 	return e(url, config, stdin, stdout, stderr, tty, sizes)
 }
 
-// streamFlags are those of exec and attach.
-func streamFlags(c *cobra.Command, o *exec.StreamOptions) {
+// toPod is a command of kubectl that streams to a pod of one cluster.
+type toPod struct {
+	// complete prepares the command for a cluster.
+	complete func(cmd *cobra.Command, f cmdutil.Factory, args []string) error
+	validate func() error
+	run      func(context.Context) error
+}
+
+// in has c run the command in the one cluster that has the pod or workload of its first argument.
+func (t toPod) in(s cli.Streams, c *cobra.Command) *cobra.Command {
+	var f fleet.Fleet
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := owner(cmd.Context(), s, &f, args[0])
+		if err != nil {
+			return err
+		}
+		if err := t.complete(cmd, m.Factory, args); err != nil {
+			return fleet.In(m, err)
+		}
+		if err := t.validate(); err != nil {
+			return err
+		}
+		return fleet.In(m, t.run(cmd.Context()))
+	}
+	f.Flags(c)
 	cmdutil.AddPodRunningTimeoutFlag(c, podTimeout)
+	return c
+}
+
+// withStreams adds the flags of exec and attach.
+func withStreams(c *cobra.Command, o *exec.StreamOptions) *cobra.Command {
 	c.Flags().StringVarP(&o.ContainerName, "container", "c", "", "the container (default: that of the pod's annotation, else its first)")
 	c.Flags().BoolVarP(&o.Stdin, "stdin", "i", false, "pass stdin to the container")
 	c.Flags().BoolVarP(&o.TTY, "tty", "t", false, "stdin is a terminal")
 	c.Flags().BoolVarP(&o.Quiet, "quiet", "q", false, "print only what the container prints")
+	return c
 }
 
 func newExecCommand(s cli.Streams) *cobra.Command {
-	var f fleet.Fleet
 	o := &exec.ExecOptions{StreamOptions: exec.StreamOptions{IOStreams: streams(s)}}
-	c := &cobra.Command{
+	complete := func(cmd *cobra.Command, f cmdutil.Factory, args []string) error {
+		o.Executor = executorUntil(cmd.Context())
+		return o.Complete(f, cmd, args, cmd.ArgsLenAtDash())
+	}
+	return withStreams(toPod{complete, o.Validate, func(context.Context) error { return o.Run() }}.in(s, &cobra.Command{
 		Use:     "exec (POD | TYPE/NAME) [-c CONTAINER] -- COMMAND [args...]",
 		Short:   "Run a command in a container of a member",
 		Long:    "Runs a command in a container, as kubectl exec does, and ends with the exit code of the command.\n" + oneCluster,
@@ -110,80 +142,35 @@ func newExecCommand(s cli.Streams) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := owner(cmd.Context(), s, &f, args[0])
-			if err != nil {
-				return err
-			}
-			o.Executor = executorUntil(cmd.Context())
-			if err := o.Complete(m.Factory, cmd, args, cmd.ArgsLenAtDash()); err != nil {
-				return err
-			}
-			if err := o.Validate(); err != nil {
-				return err
-			}
-			return fleet.In(m, o.Run())
-		},
-	}
-	f.Flags(c)
-	streamFlags(c, &o.StreamOptions)
-	return c
+	}), &o.StreamOptions)
 }
 
 func newAttachCommand(s cli.Streams) *cobra.Command {
-	var f fleet.Fleet
 	o := attach.NewAttachOptions(streams(s))
-	c := &cobra.Command{
+	complete := func(cmd *cobra.Command, f cmdutil.Factory, args []string) error {
+		o.Attach = executorUntil(cmd.Context())
+		return o.Complete(f, cmd, args)
+	}
+	return withStreams(toPod{complete, o.Validate, func(context.Context) error { return o.Run() }}.in(s, &cobra.Command{
 		Use:     "attach (POD | TYPE/NAME) [-c CONTAINER]",
 		Short:   "Attach to a container of a member",
 		Long:    "Attaches to the process of a container, as kubectl attach does.\n" + oneCluster,
 		Example: "  flagship attach -it pod/shell --clusters member1",
 		Args:    cli.Exactly(1, "a pod or workload"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := owner(cmd.Context(), s, &f, args[0])
-			if err != nil {
-				return err
-			}
-			o.Attach = executorUntil(cmd.Context())
-			if err := o.Complete(m.Factory, cmd, args); err != nil {
-				return err
-			}
-			if err := o.Validate(); err != nil {
-				return err
-			}
-			return fleet.In(m, o.Run())
-		},
-	}
-	f.Flags(c)
-	streamFlags(c, &o.StreamOptions)
-	return c
+	}), &o.StreamOptions)
 }
 
 func newPortForwardCommand(s cli.Streams) *cobra.Command {
-	var f fleet.Fleet
 	o := portforward.NewDefaultPortForwardOptions(streams(s))
-	c := &cobra.Command{
+	complete := func(cmd *cobra.Command, f cmdutil.Factory, args []string) error { return o.Complete(f, cmd, args) }
+	validate, run := func() error { return o.Validate() }, func(ctx context.Context) error { return o.RunPortForwardContext(ctx) } // o is changed until then
+	c := toPod{complete, validate, run}.in(s, &cobra.Command{
 		Use:     "port-forward (POD | TYPE/NAME) [LOCAL_PORT:]REMOTE_PORT...",
 		Short:   "Forward local ports to a pod of a member",
 		Long:    "Forwards local ports to a pod, as kubectl port-forward does, until Ctrl-C.\n" + oneCluster,
 		Example: "  flagship port-forward deploy/nginx 8080:80 --clusters member1",
 		Args:    cli.AtLeast(2, "a pod or workload, and a port"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := owner(cmd.Context(), s, &f, args[0])
-			if err != nil {
-				return err
-			}
-			if err := o.Complete(m.Factory, cmd, args); err != nil {
-				return fleet.In(m, err)
-			}
-			if err := o.Validate(); err != nil {
-				return err
-			}
-			return fleet.In(m, o.RunPortForwardContext(cmd.Context()))
-		},
-	}
-	f.Flags(c)
-	cmdutil.AddPodRunningTimeoutFlag(c, podTimeout)
+	})
 	c.Flags().StringSliceVar(&o.Address, "address", []string{"localhost"}, "the addresses to listen on")
 	return c
 }
