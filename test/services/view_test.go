@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,9 +18,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -56,7 +62,7 @@ func TestOneViewOverMembers(t *testing.T) {
 
 	t.Run("Get", func(t *testing.T) {
 		for args, want := range map[string][]string{
-			"get deployments": {"NAME CLUSTER READY", "web member1 1/1", "web member2 1/1", "web member3 1/1"},
+			"get deployments --all-clusters":                                                                        {"NAME CLUSTER READY", "web member1 1/1", "web member2 1/1", "web member3 1/1"},
 			"get deploy/web -o wide --clusters member3,member1":                                                     {"NAME CLUSTER READY", "web member1 1/1", "web member3 1/1"},
 			"get deployments --field-selector metadata.name=none":                                                   {},
 			"get deploy -l app=web -o name --sort-by .metadata.uid":                                                 {"deployment.apps/web", "deployment.apps/web", "deployment.apps/web"},
@@ -80,10 +86,29 @@ func TestOneViewOverMembers(t *testing.T) {
 			t.Errorf("it printed\n%s", text)
 		}
 	})
-	t.Run("Events", func(t *testing.T) {
-		if text := run(t, "events", "--for", "Deployment/web", "--types", "Normal").Stdout; strings.Count(text, "Scaled up replica set") != 3 {
+	t.Run("DescribeASelector", func(t *testing.T) {
+		if text := run(t, "describe", "pods", "-l", "app=web", "--clusters", "member1,member3").Stdout; strings.Count(text, "Cluster:  member") != 2 || !strings.Contains(text, "Image:") {
 			t.Errorf("it printed\n%s", text)
 		}
+	})
+	t.Run("Events", func(t *testing.T) {
+		for _, about := range []string{"Deployment/web", "deploy/web"} {
+			if text := run(t, "events", "--for", about, "--types", "Normal").Stdout; strings.Count(text, "Scaled up replica set") != 3 {
+				t.Errorf("it printed\n%s", text)
+			}
+		}
+		c := begin(t, at("events", "-w", "--for", "deploy/web")...)
+		for range clusters {
+			c.expect("Scaled up replica set")
+		}
+		fleettest.Create(t, fleet.Member("member3"), &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web.later"}, InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: ns, Name: "web"},
+			Type: corev1.EventTypeWarning, Reason: "Later", Message: "a later event", FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
+		})
+		if line := c.expect("a later event"); !strings.Contains(line, "member3") {
+			t.Errorf("it printed %s", line)
+		}
+		c.interrupt()
 	})
 	t.Run("Top", func(t *testing.T) {
 		var text string
@@ -104,6 +129,11 @@ func TestOneViewOverMembers(t *testing.T) {
 			if strings.Count(text, "["+name+"/web-") != 1 {
 				t.Errorf("the log of %s is not once in\n%s", name, text)
 			}
+		}
+	})
+	t.Run("LogsOfASelector", func(t *testing.T) {
+		if text := run(t, "logs", "-l", "app=web", "--clusters", "member3").Stdout; strings.Count(text, "[member3/web-") == 0 || strings.Contains(text, "member1") {
+			t.Errorf("it printed\n%s", text)
 		}
 	})
 	t.Run("LogsAreFollowedUntilCtrlC", func(t *testing.T) {
@@ -148,8 +178,23 @@ func TestOneViewOverMembers(t *testing.T) {
 		c.interrupt()
 	})
 	t.Run("Promote", func(t *testing.T) { promote(t, fleet, ns, at) })
+	t.Run("Apply", func(t *testing.T) { apply(t, fleet, ns) })
+	t.Run("Explain", func(t *testing.T) { explainIn(t, fleet, ns) })
 	t.Run("OneIsKilled", func(t *testing.T) {
 		fleet.KillMember(t, "member2")
+		// Each command prints what the others have, names the one that failed, and ends with 1.
+		for args, lines := range map[string]string{
+			"describe deploy/web": "Cluster:  member", "logs deploy/web --tail 1": "/web-", "events --for deploy/web": "Scaled up replica set", "top pods -l app=web": "web-",
+			"get pods -l app=web --sort-by .metadata.name": "web-",
+		} {
+			r := fleettest.Flagship(t, at(strings.Fields(args)...)...)
+			if r.Code != 1 || strings.Count(r.Stdout, lines) < 2 || !strings.Contains(r.Stderr, "cluster member2: ") || !strings.Contains(r.Stderr, "\nerror: 1 of 3 clusters failed: member2\n") {
+				t.Errorf("flagship %s ended with %d and printed\n%s%s", args, r.Code, r.Stdout, r.Stderr)
+			}
+		}
+		if out := run(t, "exec", "deploy/web", "--clusters", "member3", "--", "echo", "hello").Stdout; out != "hello\n" {
+			t.Errorf("exec in another member printed %q", out)
+		}
 		r := fleettest.Flagship(t, at("get", "deploy/web")...)
 		if r.Code != 1 || !strings.Contains(r.Stderr, "cluster member2: ") || !strings.Contains(r.Stderr, "\nerror: 1 of 3 clusters failed: member2\n") ||
 			!strings.Contains(r.Stdout, "member1") || strings.Contains(r.Stdout, "member2") || !strings.Contains(r.Stdout, "member3") {
@@ -319,5 +364,116 @@ func promote(t *testing.T, fleet *fleettest.Fleet, ns string, at func(...string)
 	fleettest.ExpectEventually(t, fleet.Hub, fleettest.Deployment(ns, "own", 2), fleettest.Available)
 	if r := fleettest.Flagship(t, at("promote", "deploy", "own", "--cluster", "member1")...); r.Code != 1 || !strings.Contains(r.Stderr, "managed by a control plane already") {
 		t.Errorf("a second time: %d, %s", r.Code, r.Stderr)
+	}
+}
+
+// apply writes objects to the control plane, with a policy for each that brings it to the named clusters.
+func apply(t *testing.T, fleet *fleettest.Fleet, ns string) {
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	manifests := `apiVersion: v1
+kind: ConfigMap
+metadata: {name: applied}
+data: {colour: %s}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: applied-` + ns + `}
+rules: []
+`
+	write := func(colour string) {
+		t.Helper()
+		if err := os.WriteFile(file, fmt.Appendf(nil, manifests, colour), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flagship := func(args ...string) fleettest.Result {
+		return fleettest.Flagship(t, slices.Concat([]string{"apply", "-f", file, "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig}, args)...)
+	}
+	applied := fleettest.ConfigMap(ns, "applied", nil)
+	write("red")
+	if r := flagship("--clusters", "member3,member1", "--dry-run"); r.Code != 0 || strings.Count(r.Stdout, "(dry run)") != 2 {
+		t.Errorf("a dry run ended with %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	fleettest.ExpectAbsent(t, fleet.Hub, applied)
+	want := "configmap/applied applied, propagated by propagationpolicy/applied-configmap\nclusterrole/applied-" + ns +
+		" applied, propagated by clusterpropagationpolicy/applied-" + ns + "-clusterrole\n"
+	if r := flagship("--clusters", "member3,member1"); r.Code != 0 || r.Stdout != want {
+		t.Fatalf("it ended with %d and printed\n%s%swant\n%s", r.Code, r.Stdout, r.Stderr, want)
+	}
+	colour := func(want string) func(*corev1.ConfigMap) error {
+		return func(c *corev1.ConfigMap) error {
+			if c.Data["colour"] != want {
+				return fmt.Errorf("the colour is %s, want %s", c.Data["colour"], want)
+			}
+			return nil
+		}
+	}
+	for _, name := range []string{"member1", "member3"} {
+		fleettest.ExpectEventually(t, fleet.Member(name), fleettest.ConfigMap(ns, "applied", nil), colour("red"))
+		fleettest.ExpectEventually(t, fleet.Member(name), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "applied-" + ns}}, fleettest.Exists)
+	}
+	fleettest.ExpectAbsent(t, fleet.Member("member2"), fleettest.ConfigMap(ns, "applied", nil))
+	write("blue")
+	if r := flagship("--all-clusters"); r.Code != 0 {
+		t.Fatalf("a second time: %d, %s", r.Code, r.Stderr)
+	}
+	for _, member := range fleet.Members {
+		fleettest.ExpectEventually(t, member, fleettest.ConfigMap(ns, "applied", nil), colour("blue"))
+	}
+	// What others own is theirs, unless the command takes it over.
+	fleettest.Update(t, fleet.Hub, applied, func(c *corev1.ConfigMap) { c.Data = map[string]string{"colour": "green"} })
+	if r := flagship(); r.Code != 1 || !strings.Contains(r.Stderr, "--force-conflicts") || !strings.Contains(r.Stdout, "clusterrole/applied-"+ns+" applied\n") {
+		t.Errorf("a conflict ended with %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	if r := flagship("--force-conflicts"); r.Code != 0 {
+		t.Errorf("with force it ended with %d: %s", r.Code, r.Stderr)
+	}
+	for args, reason := range map[string]string{"--clusters member1 --all-clusters": "exclude each other", "-n none-" + ns: "kubectl create namespace none-" + ns} {
+		if r := flagship(strings.Fields(args)...); r.Code == 0 || !strings.Contains(r.Stderr, reason) {
+			t.Errorf("%s ended with %d: %s", args, r.Code, r.Stderr)
+		}
+	}
+}
+
+// explainIn explains an object of a kind that only one member serves.
+func explainIn(t *testing.T, fleet *fleettest.Fleet, ns string) {
+	member := fleet.Member("member3")
+	object := func(text string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), u); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	fleettest.Create(t, member, object(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.view.example.io},
+  spec: {group: view.example.io, scope: Namespaced, names: {plural: gadgets, kind: Gadget, shortNames: [gdg]},
+    versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`))
+	fleettest.Eventually(t, "the object is created", func() bool {
+		one := object(`{apiVersion: view.example.io/v1, kind: Gadget, metadata: {name: one, namespace: ` + ns + `}, spec: {size: 1}}`)
+		return member.Create(t.Context(), one, client.FieldOwner("gadget-maker")) == nil
+	})
+	explain := func(args ...string) fleettest.Result {
+		return fleettest.Flagship(t, slices.Concat([]string{"explain", "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig}, args)...)
+	}
+	for _, kind := range []string{"gadget", "gdg", "gadgets.view.example.io"} {
+		r := explain(kind+"/one", "--in", "member3")
+		for _, text := range []string{"Gadget " + ns + "/one", "no control plane manages it", "owns 1 fields (gadget-maker", ".spec.size"} {
+			if r.Code != 0 || !strings.Contains(r.Stdout, text) {
+				t.Errorf("%s ended with %d and printed no %q:\n%s%s", kind, r.Code, text, r.Stdout, r.Stderr)
+			}
+		}
+	}
+	// A node is of a kind that the control plane serves and does not propagate.
+	if r := explain("node/member3-node-1", "--in", "member3"); r.Code != 0 || !strings.Contains(r.Stdout, "no control plane manages it") {
+		t.Errorf("a node: %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	for args, reason := range map[string]string{
+		"gadget/two --in member3":  "flagship get gadgets -A --clusters member3",
+		"frigate/one --in member3": "neither the control plane nor cluster member3 serves frigate",
+		"gadget/one":               "the control plane serves no gadget",
+	} {
+		if r := explain(strings.Fields(args)...); r.Code != 1 || !strings.Contains(r.Stderr, reason) {
+			t.Errorf("%s ended with %d: %s", args, r.Code, r.Stderr)
+		}
 	}
 }

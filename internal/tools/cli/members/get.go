@@ -18,6 +18,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/members/apply"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members/fleet"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members/logs"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members/promote"
@@ -27,7 +28,7 @@ import (
 func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{
 		newGetCommand(s), newDescribeCommand(s), logs.NewCommand(s), newTopCommand(s), newEventsCommand(s),
-		newExecCommand(s), newAttachCommand(s), newPortForwardCommand(s), promote.NewCommand(s),
+		newExecCommand(s), newAttachCommand(s), newPortForwardCommand(s), promote.NewCommand(s), apply.NewCommand(s),
 	}
 }
 
@@ -37,6 +38,8 @@ type getOptions struct {
 	fleet.Selection
 	print *get.PrintFlags
 	watch bool
+	// order is a value by which rows are sorted if the command line names no field; nil for none.
+	order func(*unstructured.Unstructured) string
 }
 
 func newGetCommand(s cli.Streams) *cobra.Command {
@@ -83,7 +86,7 @@ func (o *getOptions) transform(r *rest.Request) {
 		return
 	}
 	r.SetHeader("Accept", fmt.Sprintf("application/json;as=Table;v=%s;g=%s,application/json", metav1.SchemeGroupVersion.Version, metav1.GroupName))
-	if *o.print.HumanReadableFlags.SortBy != "" {
+	if *o.print.HumanReadableFlags.SortBy != "" || o.order != nil {
 		r.Param("includeObject", "Object")
 	}
 }
@@ -107,7 +110,9 @@ func (o *getOptions) run(s cli.Streams, members []fleet.Member, args []string) e
 	})
 	kinds := byKind(answers)
 	for _, k := range kinds {
-		if err := k.sort(*o.print.HumanReadableFlags.SortBy); err != nil {
+		if field := *o.print.HumanReadableFlags.SortBy; field == "" && o.order != nil {
+			k.sortBy(o.order)
+		} else if err := k.sort(field); err != nil {
 			return cli.UsageErrorf("--sort-by: %w", err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,20 +101,52 @@ func TestTablesAreMerged(t *testing.T) {
 func TestEventFields(t *testing.T) {
 	cases := map[string]struct{ fields, about, types, want, err string }{
 		"Nothing":     {},
-		"ForAnObject": {about: "Deployment/web", want: "involvedObject.kind=Deployment,involvedObject.name=web"},
+		"ForAnObject": {about: "deploy/web", want: "involvedObject.kind=kind of deploy,involvedObject.name=web"},
 		"OneType":     {fields: "reason=Killing", types: "Warning Warning", want: "reason=Killing,type=Warning"},
 		"BothTypes":   {types: "Warning Normal"},
 		"NoType":      {types: "Odd", err: `"Odd" is none of Normal, Warning`},
-		"NoName":      {about: "Deployment", err: "is not KIND/NAME"},
-		"AFieldMore":  {about: "Pod/a,type=Normal", err: "is not KIND/NAME"},
+		"NoName":      {about: "Deployment", err: "is not TYPE/NAME"},
+		"AFieldMore":  {about: "Pod/a,type=Normal", err: "is not TYPE/NAME"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := eventFields(tc.fields, tc.about, strings.Fields(tc.types))
+			selector, err := eventFields(tc.fields, tc.about, strings.Fields(tc.types))
+			got := ""
+			if err == nil {
+				got = selector(func(resource string) string { return "kind of " + resource })
+			}
 			if got != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("it is %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestTheLatestEventIsLast: events of the older API have one time, those of the newer one another.
+func TestTheLatestEventIsLast(t *testing.T) {
+	event := func(name string, fields map[string]any) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: fields}
+		u.SetName(name)
+		u.SetCreationTimestamp(metav1.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
+		return u
+	}
+	var events table
+	for _, e := range []*unstructured.Unstructured{
+		event("d", map[string]any{"lastTimestamp": "2026-01-02T03:30:00Z"}),
+		event("c", map[string]any{"eventTime": "2026-01-02T03:01:00.000001Z", "lastTimestamp": nil}),
+		event("e", map[string]any{"eventTime": "2026-01-02T03:01:00.000000Z", "series": map[string]any{"lastObservedTime": "2026-01-02T04:00:00.5Z"}}),
+		event("b", map[string]any{"eventTime": "2026-01-02T03:01:00.000000Z"}),
+		event("a", map[string]any{}),
+	} {
+		events.rows = append(events.rows, row{object: e})
+	}
+	events.sortBy(lastSeen)
+	order := ""
+	for _, r := range events.rows {
+		order += r.object.GetName()
+	}
+	if order != "abcde" {
+		t.Errorf("the order is %s", order)
 	}
 }
 

@@ -64,34 +64,38 @@ func (t *table) add(cluster string, from *metav1.Table) {
 
 // sort orders the rows by a field, if one is given, then by namespace, name and cluster, so that the copies of an object are together.
 func (t *table) sort(field string) error {
-	key := func(row) string { return "" }
-	if field != "" {
-		expression, err := get.RelaxedJSONPathExpression(field)
-		if err != nil {
-			return err
-		}
-		parser := jsonpath.New("sorting").AllowMissingKeys(true)
-		if err := parser.Parse(expression); err != nil {
-			return err
-		}
-		key = func(r row) string {
-			found, err := parser.FindResults(r.object.Object)
-			if err != nil || len(found) == 0 || len(found[0]) == 0 {
-				return ""
-			}
-			return fmt.Sprint(found[0][0].Interface())
-		}
-		keys := make(map[*unstructured.Unstructured]string, len(t.rows)) // each is computed once
-		for _, r := range t.rows {
-			keys[r.object] = key(r)
-		}
-		key = func(r row) string { return keys[r.object] }
+	if field == "" {
+		t.sortBy(func(*unstructured.Unstructured) string { return "" })
+		return nil
 	}
-	slices.SortStableFunc(t.rows, func(a, b row) int {
-		return cmp.Or(compareValues(key(a), key(b)), cmp.Compare(a.object.GetNamespace(), b.object.GetNamespace()),
-			cmp.Compare(a.object.GetName(), b.object.GetName()), cmp.Compare(a.cluster, b.cluster))
+	expression, err := get.RelaxedJSONPathExpression(field)
+	if err != nil {
+		return err
+	}
+	parser := jsonpath.New("sorting").AllowMissingKeys(true)
+	if err := parser.Parse(expression); err != nil {
+		return err
+	}
+	t.sortBy(func(object *unstructured.Unstructured) string {
+		found, err := parser.FindResults(object.Object)
+		if err != nil || len(found) == 0 || len(found[0]) == 0 {
+			return ""
+		}
+		return fmt.Sprint(found[0][0].Interface())
 	})
 	return nil
+}
+
+// sortBy orders the rows by a value, then by namespace, name and cluster.
+func (t *table) sortBy(value func(*unstructured.Unstructured) string) {
+	values := make(map[*unstructured.Unstructured]string, len(t.rows)) // each is computed once
+	for _, r := range t.rows {
+		values[r.object] = value(r.object)
+	}
+	slices.SortStableFunc(t.rows, func(a, b row) int {
+		return cmp.Or(compareValues(values[a.object], values[b.object]), cmp.Compare(a.object.GetNamespace(), b.object.GetNamespace()),
+			cmp.Compare(a.object.GetName(), b.object.GetName()), cmp.Compare(a.cluster, b.cluster))
+	})
 }
 
 // compareValues compares numbers and quantities by their amount, and everything else as text. Numbers come first, so that the order is
