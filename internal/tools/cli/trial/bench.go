@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/failover"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/noise"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scale"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scheduling"
 
@@ -39,7 +40,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s),
-		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s))
+		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s), newBenchNoiseCommand(s))
 	return c
 }
 
@@ -142,6 +143,41 @@ that was there is reported healthy in another member. With the default threshold
 	c.Flags().IntVar(&o.Trials, "trials", 10, "number of members that are killed, one after the other")
 	c.Flags().DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 30*time.Second, "how long a member is not healthy before it is not ready")
 	c.Flags().DurationVar(&o.Toleration, "toleration", 30*time.Second, "for how long the policies of the objects tolerate a cluster that is not ready")
+	out.Flags(c)
+	return c
+}
+
+func newBenchNoiseCommand(s cli.Streams) *cobra.Command {
+	o := noise.Options{Log: s.Err}
+	var out cli.Output
+	c := &cobra.Command{
+		Use:   "noise",
+		Short: "Measure what Events of pods cost that the control plane does not manage",
+		Long: `Starts a control plane with one member, which has pods that are not managed, and repeats Events about them: of the type Normal, of the
+type Warning in a namespace without propagated objects, and of that type in one with such objects. It prints the CPU and the writes of the
+control plane in each phase, beside those of an idle one, and the size of the Events that it received.`,
+		Args: cobra.NoArgs,
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			if o.Pods < 1 || o.Rate < 10 || o.Period < time.Second {
+				return cli.UsageErrorf("--pods must be at least 1, --rate 10 and --period 1s")
+			}
+			if err := out.Check(); err != nil {
+				return err
+			}
+			results, err := noise.Run(ctx, o)
+			if len(results) == 0 {
+				return err
+			}
+			var rows [][]string
+			for _, r := range results {
+				rows = append(rows, r.Row())
+			}
+			return errors.Join(err, out.Print(s, results, noise.Header, rows))
+		}),
+	}
+	c.Flags().IntVar(&o.Pods, "pods", 1000, "number of pods in each of the two namespaces")
+	c.Flags().IntVar(&o.Rate, "rate", 100, "Events a second")
+	c.Flags().DurationVar(&o.Period, "period", time.Minute, "how long each phase is")
 	out.Flags(c)
 	return c
 }
