@@ -83,7 +83,7 @@ type collected struct {
 	conn     *member.Conn
 	owners   *owners
 	incoming chan *corev1.Event
-	repairs  chan Subject
+	repairs  chan *Subject // pointers, since 2,048 Subjects of each member are 160 kB
 	stop     []context.CancelFunc
 	// refusedAt is when it was published last that the Events may not be read. Only the goroutine of the watch uses it.
 	refusedAt time.Time
@@ -169,7 +169,7 @@ func (c *Collector) follow(ctx context.Context, cluster string) {
 	if !connected {
 		return
 	}
-	m := &collected{Collector: c, cluster: cluster, conn: conn, incoming: make(chan *corev1.Event, waiting), repairs: make(chan Subject, waiting)}
+	m := &collected{Collector: c, cluster: cluster, conn: conn, incoming: make(chan *corev1.Event, waiting), repairs: make(chan *Subject, waiting)}
 	m.owners = newOwners(cluster, conn.ControlPlane(), c.Works, c.Clock)
 	m.owners.metadata = m.metadata
 	all := conn.Patient().Kube.CoreV1().Events(metav1.NamespaceAll)
@@ -206,8 +206,9 @@ func (c *Collector) Drifted(work types.NamespacedName, kind, name string, field 
 	case fleetv1alpha1.DriftCreatedAgain:
 		reason, message = events.ObjectCreatedAgain, "was deleted there by others, and is created again"
 	}
+	subject := Subject{Work: work.Name, Kind: kind, Object: name, FieldPath: field.Path, Reason: reason, Message: message}.bounded()
 	select {
-	case m.repairs <- Subject{Work: work.Name, Kind: kind, Object: name, FieldPath: field.Path, Reason: reason, Message: message}.bounded():
+	case m.repairs <- &subject:
 	default:
 		c.seen.WithLabelValues("dropped").Inc()
 	}
@@ -365,7 +366,7 @@ func (m *collected) run(process, watching context.Context) {
 				due = m.Clock.After(max(gathering, m.Period-m.Clock.Since(reported)))
 			}
 		case subject := <-m.repairs:
-			if warnings.add(subject, m.Clock.Now()) && due == nil {
+			if warnings.add(*subject, m.Clock.Now()) && due == nil {
 				due = m.Clock.After(max(gathering, m.Period-m.Clock.Since(reported)))
 			}
 		case <-due:

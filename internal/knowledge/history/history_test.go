@@ -127,7 +127,7 @@ func TestReplicasOfAnAutoscalerAreNoContent(t *testing.T) {
 }
 
 func TestSealing(t *testing.T) {
-	key, other := history.Key{1}, history.Key{2}
+	key, other := history.NewKey([]byte{1}), history.NewKey([]byte{2})
 	record := history.Record{Revision: 3, Time: time.Unix(1000, 0).UTC(), State: history.StateOf(deployment("web:1.2", 2), nil, nil, clusters("member1", 2))}
 	sealed, err := key.Seal("uid", record)
 	if err != nil {
@@ -169,7 +169,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte("x"))
 	f.Fuzz(func(t *testing.T, sealed []byte) {
 		var record history.Record
-		if err := (history.Key{1}).Open("uid", sealed, &record); !errors.Is(err, history.ErrForeign) {
+		if err := history.NewKey([]byte{1}).Open("uid", sealed, &record); !errors.Is(err, history.ErrForeign) {
 			t.Errorf("%x was opened: %v", sealed, err)
 		}
 	})

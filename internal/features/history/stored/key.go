@@ -73,7 +73,6 @@ func (k *Storage) key(ctx context.Context, create bool) (*history.Key, error) {
 	if len(secret.Data[keyField]) != history.KeyBytes {
 		return nil, fmt.Errorf("the Secret %s/%s has no key of %d bytes: delete it, and with it all recorded revisions", ownNamespace, keySecret, history.KeyBytes)
 	}
-	k.known = &history.Key{}
-	copy(k.known[:], secret.Data[keyField])
+	k.known = history.NewKey(secret.Data[keyField])
 	return k.known, nil
 }

@@ -42,7 +42,7 @@ func (f *Failure) Error() string {
 	case f.ExitStatus() == ExitUnwritable:
 		return fmt.Sprintf("%s cannot be written (%s). Nothing that was stored is lost: make its file system writable and start again", f.Dir, what)
 	}
-	return fmt.Sprintf("the data in %s cannot be used (%s). If the next start fails, too, put a backup of that directory in its place: see docs/storage.md", f.Dir, what)
+	return fmt.Sprintf("the data in %s cannot be used (%s). If the next start fails, too, restore a backup with 'flagship restore from': see docs/storage.md", f.Dir, what)
 }
 
 // Unwrap returns the error that etcd had.

@@ -37,7 +37,7 @@ func TestAFailureIsOneLineWithWhatToDo(t *testing.T) {
 		},
 		"Damaged": {
 			Failure{"/data/etcd", "assertion failed:\n  page 7", nil}, ExitDamaged,
-			"the data in /data/etcd cannot be used (assertion failed: page 7). If the next start fails, too, put a backup of that directory in its place: see docs/storage.md",
+			"the data in /data/etcd cannot be used (assertion failed: page 7). If the next start fails, too, restore a backup with 'flagship restore from': see docs/storage.md",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
