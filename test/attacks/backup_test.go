@@ -9,10 +9,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	members "github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -21,25 +19,9 @@ import (
 // member until a person resumes it. That the changes came right after the backup makes no difference. The old control plane, when it
 // comes back, does not fight the restored one.
 func TestBackupAndRestore(t *testing.T) {
-	hub := fleettest.StartHub(t)
-	member := fleettest.StartMember(t, "east", "--bare")
-	hub.Join(t, "east", member.Kubeconfig)
-	const ns = "shop"
-	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
-	put := func(name, version string) {
-		t.Helper()
-		cm := fleettest.ConfigMap(ns, name, map[string]string{"version": version})
-		fleettest.Create(t, hub.Cluster, cm, fleettest.Policy(ns, name, fleettest.To("east"), cm))
-	}
-	expect := func(name, version string) {
-		t.Helper()
-		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns, name, nil), func(cm *corev1.ConfigMap) error {
-			if cm.Data["version"] != version {
-				return fmt.Errorf("the version is %q, want %q", cm.Data["version"], version)
-			}
-			return nil
-		})
-	}
+	v := newVersions(t)
+	hub, member, put, expect := v.hub, v.member, v.put, v.expect
+	const ns = versionsNamespace
 	run := func(args ...string) string {
 		t.Helper()
 		r := fleettest.Flagship(t, args...)
@@ -81,18 +63,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	run("restore", "from", saved, "--data-dir", newDir, "--passphrase-file", passphrase)
 	hub.Start(t, "--data-dir", newDir)
-	held := func(want metav1.ConditionStatus) {
-		t.Helper()
-		east := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
-		fleettest.ExpectEventually(t, hub.Cluster, east, func(c *clusterv1alpha1.Cluster) error {
-			found := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
-			if found == nil || found.Status != want {
-				return fmt.Errorf("the condition is %+v, want %s", found, want)
-			}
-			return nil
-		})
-	}
-	held(metav1.ConditionTrue)
+	v.held(metav1.ConditionTrue)
 	// What is encrypted in the storage is read with the restored key.
 	fleettest.ExpectEventually(t, hub.Cluster, fleettest.Secret(ns, "password", nil), func(s *corev1.Secret) error {
 		if string(s.Data["k"]) != "v" {
@@ -111,7 +82,7 @@ func TestBackupAndRestore(t *testing.T) {
 	fleettest.ExpectAbsent(t, member.Cluster, fleettest.ConfigMap(ns, "dropped", nil))
 
 	run("restore", "resume", "--all", "--kubeconfig", hub.Kubeconfig)
-	held(metav1.ConditionFalse)
+	v.held(metav1.ConditionFalse)
 	expect("changed", "1")
 	expect("dropped", "1")
 	expect("made", "1")
@@ -119,7 +90,7 @@ func TestBackupAndRestore(t *testing.T) {
 	// The old one comes back, after the restored one wrote to the member.
 	hub.Kill()
 	hub.Start(t, "--data-dir", oldDir)
-	held(metav1.ConditionTrue)
+	v.held(metav1.ConditionTrue)
 	expect("changed", "1")
 }
 

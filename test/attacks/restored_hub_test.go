@@ -19,25 +19,9 @@ import (
 // TestRestoredControlPlaneWaits brings a control plane back to an earlier state. The member keeps what it has, the
 // differences are listed, an ordinary restart before that held nothing back, and a person lets it go on.
 func TestRestoredControlPlaneWaits(t *testing.T) {
-	hub := fleettest.StartHub(t)
-	member := fleettest.StartMember(t, "east", "--bare")
-	hub.Join(t, "east", member.Kubeconfig)
-	const ns = "shop"
-	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
-	put := func(name, version string) {
-		t.Helper()
-		cm := fleettest.ConfigMap(ns, name, map[string]string{"version": version})
-		fleettest.Create(t, hub.Cluster, cm, fleettest.Policy(ns, name, fleettest.To("east"), cm))
-	}
-	expect := func(name, version string) {
-		t.Helper()
-		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns, name, nil), func(cm *corev1.ConfigMap) error {
-			if cm.Data["version"] != version {
-				return fmt.Errorf("the version is %q, want %q", cm.Data["version"], version)
-			}
-			return nil
-		})
-	}
+	v := newVersions(t)
+	hub, member, put, expect := v.hub, v.member, v.put, v.expect
+	const ns = versionsNamespace
 	put("changed", "1")
 	put("dropped", "1")
 	expect("changed", "1")
@@ -58,18 +42,8 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 	hub.Kill()
 	backUp(t)
 	hub.Start(t)
-	east := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
-	held := func(want metav1.ConditionStatus) {
-		t.Helper()
-		fleettest.ExpectEventually(t, hub.Cluster, east, func(c *clusterv1alpha1.Cluster) error {
-			found := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
-			if found == nil || found.Status != want {
-				return fmt.Errorf("the condition is %+v, want %s", found, want)
-			}
-			return nil
-		})
-	}
-	held(metav1.ConditionTrue)
+
+	v.held(metav1.ConditionTrue)
 	// The Work of the object that the member has in a later version was reconciled, and was not applied.
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: workv1alpha1.ExecutionNamespace("east"), Name: workv1alpha1.WorkName("ConfigMap", ns, "changed")}}
@@ -98,7 +72,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 	if r := fleettest.Flagship(t, "restore", "resume", "--all", "--kubeconfig", hub.Kubeconfig); r.Code != 0 {
 		t.Fatalf("resuming: %s%s", r.Stdout, r.Stderr)
 	}
-	held(metav1.ConditionFalse)
+	v.held(metav1.ConditionFalse)
 	expect("changed", "1")
 	expect("dropped", "1")
 	expect("made", "1") // an object without a Work stays, and is listed
@@ -110,6 +84,54 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 	hub.Start(t)
 	put("after", "1")
 	expect("after", "1")
+}
+
+// versionsNamespace is the namespace of the ConfigMaps of versions.
+const versionsNamespace = "shop"
+
+// versions are ConfigMaps with a version, on a hub whose member is named east.
+type versions struct {
+	t           *testing.T
+	hub, member *fleettest.Part
+}
+
+func newVersions(t *testing.T) *versions {
+	t.Helper()
+	v := &versions{t: t, hub: fleettest.StartHub(t), member: fleettest.StartMember(t, "east", "--bare")}
+	v.hub.Join(t, "east", v.member.Kubeconfig)
+	fleettest.Create(t, v.hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: versionsNamespace}})
+	return v
+}
+
+// put creates one with its policy.
+func (v *versions) put(name, version string) {
+	v.t.Helper()
+	cm := fleettest.ConfigMap(versionsNamespace, name, map[string]string{"version": version})
+	fleettest.Create(v.t, v.hub.Cluster, cm, fleettest.Policy(versionsNamespace, name, fleettest.To("east"), cm))
+}
+
+// expect waits until the member has one with a version.
+func (v *versions) expect(name, version string) {
+	v.t.Helper()
+	fleettest.ExpectEventually(v.t, v.member.Cluster, fleettest.ConfigMap(versionsNamespace, name, nil), func(cm *corev1.ConfigMap) error {
+		if cm.Data["version"] != version {
+			return fmt.Errorf("the version is %q, want %q", cm.Data["version"], version)
+		}
+		return nil
+	})
+}
+
+// held waits until the condition DispatchingHeld of the member has a status.
+func (v *versions) held(want metav1.ConditionStatus) {
+	v.t.Helper()
+	east := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	fleettest.ExpectEventually(v.t, v.hub.Cluster, east, func(c *clusterv1alpha1.Cluster) error {
+		found := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+		if found == nil || found.Status != want {
+			return fmt.Errorf("the condition is %+v, want %s", found, want)
+		}
+		return nil
+	})
 }
 
 // findings runs a command that lists, and returns the class of every object of the test by its name.
