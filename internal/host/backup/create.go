@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/backup/archive"
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
@@ -128,7 +129,7 @@ func filesOf(dir string) (map[string][]byte, error) {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() || name == "lock" || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(name, "etcd") && path.Ext(name) == ".log" {
+		if !entry.Type().IsRegular() || name == datadir.LockFile || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(name, "etcd") && path.Ext(name) == ".log" {
 			return nil
 		}
 		content, err := fs.ReadFile(root.FS(), name)

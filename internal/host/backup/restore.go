@@ -24,7 +24,6 @@ const (
 	// maxWrite bounds the keys and values of one transaction, in bytes. etcd refuses requests of more than 1.5 MiB, and transactions of more
 	// than 128 operations.
 	maxWrite, maxOperations = 1 << 20, 100
-	lockName                = "lock"
 )
 
 // Restore makes a control plane of a backup, in an empty data directory and an empty store. The control plane that is started on it writes
@@ -159,7 +158,7 @@ func expectEmpty(dir string) error {
 		return fmt.Errorf("reading the data directory %s: %w", dir, err)
 	}
 	for _, entry := range entries {
-		if entry.Name() != lockName {
+		if entry.Name() != datadir.LockFile {
 			return fmt.Errorf("the data directory %s is not empty, it has %q: restore into a new one", dir, entry.Name())
 		}
 	}
@@ -173,7 +172,7 @@ func clear(dir string) error {
 		return fmt.Errorf("removing what was restored: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() == lockName {
+		if entry.Name() == datadir.LockFile {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {

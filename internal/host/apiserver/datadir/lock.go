@@ -16,6 +16,9 @@ import (
 // the process ends, however that happens.
 type Lock struct{ file *os.File }
 
+// LockFile is the name of the file in a data directory that is locked.
+const LockFile = "lock"
+
 // InUseError means that another process serves from the data directory.
 type InUseError struct {
 	// Dir is the data directory.
@@ -36,7 +39,7 @@ func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making data directory %s: %w", dir, withoutPath(err))
 	}
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s is not writable: %w", dir, withoutPath(err))
 	}

@@ -112,7 +112,7 @@ func newScheduleCommand(s cli.Streams) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "schedule --every 6h --to DIR",
-		Short: "Make backups again and again",
+		Short: "Make a backup in each period",
 		Long: `Makes a backup at once and then after each period, until SIGINT or SIGTERM. A backup that fails is reported on stderr and tried again
 after a minute. Run it beside the control plane, as a service of its own; 'flagship backup create' suits cron and timers.`,
 		Example: `  flagship backup schedule --every 6h --keep 28 --to /mnt/backups --passphrase-file /etc/flagship/passphrase`,
@@ -202,14 +202,10 @@ func newVerifyCommand(s cli.Streams) *cobra.Command {
 do that now and then, into a directory of another machine that cannot reach the members.`,
 		Example: `  flagship backup verify /mnt/backups/flagship-1a2b3c4d-20260102T030405Z.tar.gz.age --passphrase-file /etc/flagship/passphrase`,
 		Args:    cli.Exactly(1, "a file"),
-		RunE: func(_ *cobra.Command, args []string) (err error) {
-			identities, err := with.read()
+		RunE: func(_ *cobra.Command, args []string) error {
+			identities, file, err := with.open(args[0])
 			if err != nil {
 				return err
-			}
-			file, err := os.Open(args[0])
-			if err != nil {
-				return fmt.Errorf("opening the backup: %w", err)
 			}
 			defer func() { _ = file.Close() }()
 			header, summary, err := archive.Read(file, archive.Visitor{}, identities...)
@@ -232,13 +228,18 @@ type storageFlags struct {
 }
 
 func (o *storageFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&o.dataDir, "data-dir", "", "data directory of the control plane (default: flagship in the user's state directory)")
+	EtcdFlags(c, &o.etcd)
+}
+
+// EtcdFlags adds the flags that lead to an external etcd cluster.
+func EtcdFlags(c *cobra.Command, external *etcd.External) {
 	f := c.Flags()
-	f.StringVar(&o.dataDir, "data-dir", "", "data directory of the control plane (default: flagship in the user's state directory)")
-	f.StringSliceVar(&o.etcd.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: the one inside the control plane)")
-	f.StringVar(&o.etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
-	f.StringVar(&o.etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
-	f.StringVar(&o.etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
-	f.StringVar(&o.etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
+	f.StringSliceVar(&external.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: embedded)")
+	f.StringVar(&external.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
+	f.StringVar(&external.CertFile, "etcd-certfile", "", "client certificate for etcd")
+	f.StringVar(&external.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
+	f.StringVar(&external.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
 }
 
 func (o *storageFlags) read() (backup.Storage, error) {
@@ -317,6 +318,19 @@ func (o *identityFlags) read() ([]age.Identity, error) {
 		return nil, fmt.Errorf("reading identities of %s: %w", o.identities, err)
 	}
 	return identities, nil
+}
+
+// open opens a backup, and reads the identities that decrypt it. The caller closes the file.
+func (o *identityFlags) open(path string) ([]age.Identity, *os.File, error) {
+	identities, err := o.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the backup: %w", err)
+	}
+	return identities, file, nil
 }
 
 // shortestPassphrase is the least number of bytes of a passphrase. A shorter one is guessed from a stolen backup.

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,25 +23,21 @@ func NewFromCommand(s cli.Streams) *cobra.Command {
 a backup of one kind of storage can be restored to the other. Then start 'flagship server' on it.
 
 That control plane writes nothing to the members that it wrote to before, and deletes nothing there: 'flagship restore status' lists
-how they differ from it, 'flagship restore resume' goes on. Stop the old control plane first, or take its network: a member that
-both write to holds the restored one again.
+how they differ from it, 'flagship restore resume' goes on. Stop the old control plane first, or cut its network: a member that
+both write to is held again.
 
 Clients of the API list again, since resource versions begin anew. Who came to know the backup has all keys in it: replace them with
 'flagship certificates' and 'flagship encryption rotate' then.`,
 		Example: `  flagship restore from flagship-1a2b3c4d-20260102T030405Z.tar.gz.age --passphrase-file passphrase --data-dir /var/lib/flagship`,
 		Args:    cli.Exactly(1, "a backup"),
 		RunE: func(c *cobra.Command, args []string) error {
-			identities, err := with.read()
-			if err != nil {
-				return err
-			}
 			to, err := storage.read()
 			if err != nil {
 				return err
 			}
-			file, err := os.Open(args[0])
+			identities, file, err := with.open(args[0])
 			if err != nil {
-				return fmt.Errorf("opening the backup: %w", err)
+				return err
 			}
 			defer func() { _ = file.Close() }()
 			header, summary, err := backup.Restore(c.Context(), file, to, progress(s), identities...)

@@ -19,6 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/backup"
 )
 
 // defaultServerPort is where the control plane listens by default.
@@ -86,11 +87,7 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address is g
 	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
 	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")
 	f.StringSliceVar(&o.Server.ServerNames, "tls-san", nil, "further DNS names and IP addresses for the serving certificate")
-	f.StringSliceVar(&etcd.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: embedded)")
-	f.StringVar(&etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
-	f.StringVar(&etcd.CertFile, "etcd-certfile", "", "client certificate for etcd")
-	f.StringVar(&etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for etcd")
-	f.StringVar(&etcd.Prefix, "etcd-prefix", "", "where all keys start in etcd (default /registry)")
+	backup.EtcdFlags(c, &etcd)
 	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "the address of a Service that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
 	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
 	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
