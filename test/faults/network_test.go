@@ -3,14 +3,20 @@ package faults_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -54,7 +60,7 @@ func TestTheNetworkFails(t *testing.T) {
 			here.t, there.t = t, t
 			value := fmt.Sprint(i + 1)
 			since := expectSince(t, hub, "far", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason)
-			deleted := map[*fleettest.Part]int{near: deletions(t, near), far: deletions(t, far)}
+			nearBefore, farBefore := population(t, near), population(t, far)
 			network.Set(c.Trouble)
 
 			// What the member misses. Its own controllers go on.
@@ -74,8 +80,8 @@ func TestTheNetworkFails(t *testing.T) {
 				fleettest.ExpectEventually(t, hub.Cluster, late, func(w *workv1alpha1.Work) error {
 					return is(w, workv1alpha1.WorkApplied, metav1.ConditionFalse)
 				})
-				if now := deletions(t, far); now != deleted[far] {
-					t.Errorf("%d objects were deleted in the member that cannot be reached", now-deleted[far])
+				if gone := deleted(t, far, maps.Clone(farBefore)); len(gone) != 0 {
+					t.Errorf("deleted in the member that cannot be reached: %v", gone)
 				}
 			} else {
 				there.agrees() // slowly
@@ -91,11 +97,11 @@ func TestTheNetworkFails(t *testing.T) {
 				t.Errorf("Ready has changed, from %s to %s", since, now)
 			}
 			// One by the control plane and one by the user.
-			if n := deletions(t, far) - deleted[far]; n != 2 {
-				t.Errorf("%d objects were deleted in the member, want 2", n)
+			if gone := deleted(t, far, farBefore); len(gone) != 2 {
+				t.Errorf("deleted in the member: %v, want 2 objects", gone)
 			}
-			if n := deletions(t, near) - deleted[near]; n != 0 {
-				t.Errorf("%d objects were deleted in the other member", n)
+			if gone := deleted(t, near, nearBefore); len(gone) != 0 {
+				t.Errorf("deleted in the other member: %v", gone)
 			}
 			if now := expectSince(t, hub, "near", metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason); now != steady {
 				t.Errorf("the condition Ready of the other member has changed, from %s to %s", steady, now)
@@ -141,14 +147,40 @@ func readyReplicas(n int32) func(*appsv1.Deployment) error {
 	}
 }
 
-// deletions counts the objects that were deleted in a member, but for what its own API server deletes.
-func deletions(t *testing.T, member *fleettest.Part) int {
+// countedKinds are the kinds whose deletions in members are counted.
+func countedKinds() []client.ObjectList {
+	return []client.ObjectList{
+		&corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.NamespaceList{}, &appsv1.DeploymentList{},
+		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
+	}
+}
+
+// population reads the objects of a member, by what is never used again after a deletion.
+func population(t *testing.T, member *fleettest.Part) map[types.UID]string {
 	t.Helper()
-	n := 0
-	for kind, count := range fleettest.CountRequests(t, member.Cluster).Of("configmaps", "deployments", "namespaces", "secrets", "clusterroles", "clusterrolebindings") {
-		if strings.HasPrefix(kind.Verb, "DELETE") && kind.Code < http.StatusMultipleChoices {
-			n += count
+	present := map[types.UID]string{}
+	for _, list := range countedKinds() {
+		if err := member.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error {
+			m, err := meta.Accessor(o)
+			if err == nil {
+				present[m.GetUID()] = fmt.Sprintf("%T %s/%s", o, m.GetNamespace(), m.GetName())
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return n
+	return present
+}
+
+// deleted returns what was deleted in a member since before. Requests are no measure: the API server counts the deletion of an object
+// as failed if the connection ended before its answer.
+func deleted(t *testing.T, member *fleettest.Part, before map[types.UID]string) []string {
+	t.Helper()
+	now := population(t, member)
+	maps.DeleteFunc(before, func(uid types.UID, _ string) bool { return now[uid] != "" })
+	return slices.Sorted(maps.Values(before))
 }

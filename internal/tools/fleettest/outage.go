@@ -122,8 +122,9 @@ func (f *Fleet) explain(t testing.TB) {
 	}
 }
 
-// logLines is how much of each log a failed test shows.
-const logLines = 30
+// logLines is how much of each log a failed test shows: few lines, since a test has several logs and a gate that keeps only the end of
+// its output has to show the failure too.
+const logLines = 12
 
 // logs is the end of the log of the hub and of every member.
 func (f *Fleet) logs() string {
@@ -141,7 +142,7 @@ func (f *Fleet) logs() string {
 
 // tail is the last lines of a log, each cut to a readable length, after those with the reason for the end of its process.
 func tail(text []byte, lines int) string {
-	const width = 400
+	const width = 300
 	all := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
 	var out strings.Builder
 	for _, cause := range playground.Causes(text) {
