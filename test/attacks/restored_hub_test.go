@@ -49,7 +49,7 @@ func TestRestoredControlPlaneWaits(t *testing.T) {
 		Namespace: workv1alpha1.ExecutionNamespace("east"), Name: workv1alpha1.WorkName("ConfigMap", ns, "changed")}}
 	fleettest.ExpectEventually(t, hub.Cluster, work, func(w *workv1alpha1.Work) error {
 		c := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkDispatching)
-		if c == nil || c.Reason != workv1alpha1.ControlPlaneRestoredReason {
+		if c == nil || c.Reason != workv1alpha1.DispatchingHeldReason {
 			return fmt.Errorf("the condition is %+v", c)
 		}
 		return nil

@@ -22,7 +22,8 @@ const (
 	// once. Absent until that happens for the first time.
 	ClusterConditionBrakeEngaged = "BrakeEngaged"
 	// ClusterConditionDispatchingHeld is True while nothing is written to the cluster, because the control plane was
-	// restored from a backup that is older than what the cluster has. Absent until that happens for the first time.
+	// restored from a backup that is older than what the cluster has, or because the annotation HoldDispatchingAnnotation
+	// holds it. Absent until that happens for the first time.
 	ClusterConditionDispatchingHeld = "DispatchingHeld"
 	// ClusterConditionEvictionHeld is True while objects that are to leave the cluster, since it fails, stay for the safety of the
 	// fleet. Absent until that happens for the first time.
@@ -40,6 +41,7 @@ const (
 // Reasons of the DispatchingHeld condition.
 const (
 	ControlPlaneRestoredReason = "ControlPlaneRestored"
+	HeldByAnnotationReason     = "HeldByAnnotation"
 	DispatchingResumedReason   = "DispatchingResumed"
 )
 
@@ -159,9 +161,10 @@ func EvictionNotHeld() metav1.Condition {
 	return condition(ClusterConditionEvictionHeld, metav1.ConditionFalse, NothingWaitsReason, "no eviction from the cluster waits")
 }
 
-// DispatchingHeld returns the condition of a cluster that nothing is written to; message states what to do.
-func DispatchingHeld(message string) metav1.Condition {
-	return condition(ClusterConditionDispatchingHeld, metav1.ConditionTrue, ControlPlaneRestoredReason, message)
+// DispatchingHeld returns the condition of a cluster that nothing is written to, for ControlPlaneRestoredReason or
+// HeldByAnnotationReason; message states what to do.
+func DispatchingHeld(reason, message string) metav1.Condition {
+	return condition(ClusterConditionDispatchingHeld, metav1.ConditionTrue, reason, message)
 }
 
 // DispatchingResumed returns the condition of a cluster that is written to again.

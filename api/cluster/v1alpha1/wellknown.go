@@ -85,6 +85,10 @@ func IsFenced(cluster *Cluster) bool {
 	return !confirmed.IsZero() && !confirmed.Before(ready.LastTransitionTime.Time)
 }
 
+// HoldDispatchingAnnotation on a Cluster has the control plane write nothing to the cluster and delete nothing there while the annotation
+// is present. Its value states why, for people.
+const HoldDispatchingAnnotation = "flagship.io/hold-dispatching"
+
 // ResumeDispatchingAnnotation on a Cluster lets the control plane write to the cluster again after it was restored from a
 // backup. It holds a time in RFC 3339, which is not before that of the condition DispatchingHeld.
 const ResumeDispatchingAnnotation = "flagship.io/resume-dispatching"

@@ -56,9 +56,9 @@ const (
 const (
 	DispatchingReason        = "Dispatching"
 	SuspendDispatchingReason = "SuspendDispatching"
-	// ControlPlaneRestoredReason: the control plane was restored from a backup, and waits for a person before it writes to
+	// DispatchingHeldReason: the Cluster has the condition DispatchingHeld, so the control plane waits for a person before it writes to
 	// the member.
-	ControlPlaneRestoredReason = "ControlPlaneRestored"
+	DispatchingHeldReason = "DispatchingHeld"
 )
 
 // Reasons of the Progressing condition.
@@ -183,11 +183,11 @@ func DispatchingSuspended(generation int64) metav1.Condition {
 	return condition(WorkDispatching, metav1.ConditionFalse, SuspendDispatchingReason, SuspendDispatchingMessage, generation)
 }
 
-// DispatchingHeld returns the condition of a Work that is not written to its member, because the control plane was restored
-// from a backup.
+// DispatchingHeld returns the condition of a Work that is not written to its member, because nothing is: the Cluster has the condition
+// DispatchingHeld.
 func DispatchingHeld(generation int64) metav1.Condition {
-	return condition(WorkDispatching, metav1.ConditionFalse, ControlPlaneRestoredReason,
-		"The control plane was restored from a backup: the Cluster's condition DispatchingHeld says how to go on", generation)
+	return condition(WorkDispatching, metav1.ConditionFalse, DispatchingHeldReason,
+		"Nothing is written to the cluster: the condition DispatchingHeld of the Cluster has the reason, and how to go on", generation)
 }
 
 // Drifted returns the condition of a Work whose objects differ from their manifests. Reason is one of the Drift reasons.

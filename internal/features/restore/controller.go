@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,9 +34,10 @@ func Setup(mgr ctrl.Manager, g *Guard) error {
 		return fmt.Errorf("adding the count of orphans: %w", err)
 	}
 	said := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
-		key := clusterv1alpha1.ResumeDispatchingAnnotation
 		before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
-		return before.Annotations[key] != after.Annotations[key] || isHeld(before) != isHeld(after)
+		return slices.ContainsFunc([]string{clusterv1alpha1.ResumeDispatchingAnnotation, clusterv1alpha1.HoldDispatchingAnnotation}, func(key string) bool {
+			return before.Annotations[key] != after.Annotations[key]
+		}) || isHeld(before) != isHeld(after)
 	}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("restore").
@@ -49,6 +51,11 @@ func Setup(mgr ctrl.Manager, g *Guard) error {
 		return fmt.Errorf("adding the loop restore: %w", err)
 	}
 	return nil
+}
+
+func isHeldByAnnotation(cluster *clusterv1alpha1.Cluster) bool {
+	_, held := cluster.Annotations[clusterv1alpha1.HoldDispatchingAnnotation]
+	return held
 }
 
 func isHeld(cluster *clusterv1alpha1.Cluster) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,7 +101,7 @@ func (g *Guard) Held(ctx context.Context, conn *member.Conn) (bool, error) {
 		return false, err
 	}
 	s.epoch = own
-	s.held = theirs > own || meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+	s.held = theirs > own || isHeldByAnnotation(cluster) || isHeld(cluster)
 	s.checked = true
 	if s.held {
 		g.queues.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
@@ -155,12 +156,13 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 	}
 	before := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
 	stated := before != nil && before.Status == "True"
-	s.held = s.held || stated || theirs > own // a second control plane with the same storage may write, too
-	resume := s.held && stated && !clusterv1alpha1.ResumedAt(cluster).Before(before.LastTransitionTime.Time)
+	byAnnotation := isHeldByAnnotation(cluster)
+	s.held = s.held || stated || byAnnotation || theirs > own // a second control plane with the same storage may write, too
+	resume := s.held && stated && !byAnnotation && !clusterv1alpha1.ResumedAt(cluster).Before(before.LastTransitionTime.Time)
 	switch {
 	case s.held && !stated:
 		g.held.WithLabelValues(name).Set(1)
-		return 0, g.report(ctx, cluster, clusterv1alpha1.DispatchingHeld(heldMessage(name)))
+		return 0, g.report(ctx, cluster, heldCondition(cluster))
 	case s.held && !resume:
 		g.held.WithLabelValues(name).Set(1)
 		return 0, nil
@@ -193,8 +195,12 @@ func (g *Guard) forget(name string) {
 	g.orphans.DeleteLabelValues(name)
 }
 
-func heldMessage(cluster string) string {
-	return fmt.Sprintf("The control plane was restored from a backup that is older than what the cluster has. Nothing is written to or "+
-		"deleted in the cluster: 'flagship restore status --cluster %s' lists the differences, "+
-		"'flagship restore resume --cluster %s' goes on", cluster, cluster)
+func heldCondition(cluster *clusterv1alpha1.Cluster) metav1.Condition {
+	reason, cause := clusterv1alpha1.ControlPlaneRestoredReason, "The control plane was restored from a backup that is older than what the cluster has"
+	if isHeldByAnnotation(cluster) {
+		reason = clusterv1alpha1.HeldByAnnotationReason
+		cause = fmt.Sprintf("The annotation %s: %s", clusterv1alpha1.HoldDispatchingAnnotation, cluster.Annotations[clusterv1alpha1.HoldDispatchingAnnotation])
+	}
+	return clusterv1alpha1.DispatchingHeld(reason, fmt.Sprintf("%s. Nothing is written to or deleted in the cluster: "+
+		"'flagship restore status --cluster %s' lists the differences, 'flagship restore resume --cluster %s' goes on", cause, cluster.Name, cluster.Name))
 }

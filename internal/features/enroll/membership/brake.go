@@ -46,8 +46,8 @@ func ReleaseBrake(ctx context.Context, hub *rest.Config, o ReleaseOptions) ([]st
 	return annotateAll(ctx, c, names, key, value)
 }
 
-// ResumeDispatching lets a control plane that was restored from a backup write to clusters again: to all that wait, if none
-// is named. It returns the names of those for which that was written.
+// ResumeDispatching lets a control plane write to clusters again that have the condition DispatchingHeld: to all of them, if none is
+// named. It returns the names of those for which that was written.
 func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters []string, now time.Time) ([]string, error) {
 	c, err := newHubClient(hub)
 	if err != nil {
@@ -58,14 +58,24 @@ func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters []string,
 			return nil, err
 		}
 	}
-	return annotateAll(ctx, c, clusters, clusterv1alpha1.ResumeDispatchingAnnotation, now)
+	return eachOf(clusters, func(name string) error {
+		return edit(ctx, c, name, func(cluster *clusterv1alpha1.Cluster) {
+			delete(cluster.Annotations, clusterv1alpha1.HoldDispatchingAnnotation)
+			metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ResumeDispatchingAnnotation, now.UTC().Format(time.RFC3339))
+		})
+	})
 }
 
 func annotateAll(ctx context.Context, c client.Client, clusters []string, key string, value time.Time) ([]string, error) {
+	return eachOf(clusters, func(name string) error { return annotate(ctx, c, name, key, value.UTC().Format(time.RFC3339)) })
+}
+
+// eachOf returns the names of the clusters for which write succeeds.
+func eachOf(clusters []string, write func(cluster string) error) ([]string, error) {
 	var done []string
 	var faults []error
 	for _, name := range clusters {
-		if err := annotate(ctx, c, name, key, value.UTC().Format(time.RFC3339)); err != nil {
+		if err := write(name); err != nil {
 			faults = append(faults, err)
 			continue
 		}
@@ -91,14 +101,19 @@ func clustersWith(ctx context.Context, c client.Client, condition string) ([]str
 
 // annotate sets one annotation of a Cluster.
 func annotate(ctx context.Context, c client.Client, name, key, value string) error {
+	return edit(ctx, c, name, func(cluster *clusterv1alpha1.Cluster) { metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, key, value) })
+}
+
+// edit changes the metadata of a Cluster.
+func edit(ctx context.Context, c client.Client, name string, change func(*clusterv1alpha1.Cluster)) error {
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
 		return fmt.Errorf("reading cluster %q: %w", name, err)
 	}
 	before := cluster.DeepCopy()
-	metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, key, value)
+	change(cluster)
 	if _, err := hubclient.Patch(ctx, c, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-		return fmt.Errorf("writing the annotation %s of cluster %q: %w", key, name, err)
+		return fmt.Errorf("writing the annotations of cluster %q: %w", name, err)
 	}
 	return nil
 }
