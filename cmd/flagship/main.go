@@ -14,6 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli/history"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/interpret"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/members"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/migrate"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/preview"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/trial"
@@ -33,6 +34,6 @@ member clusters that the policy chooses, keeps it there, and brings its status b
   flagship demo     see it work: a control plane, two members, an nginx Deployment
   flagship up       a playground with members that are real API servers
   flagship server   the control plane alone`,
-	}, trial.Commands(s), server.Commands(s), clusters.Commands(s), agents.Commands(s), members.Commands(s), history.Commands(s), preview.Commands(s),
+	}, trial.Commands(s), server.Commands(s), clusters.Commands(s), agents.Commands(s), members.Commands(s), history.Commands(s), preview.Commands(s), migrate.Commands(s),
 		[]*cobra.Command{drift.NewCommand(s), explain.NewCommand(s), interpret.NewCommand(s)})
 }

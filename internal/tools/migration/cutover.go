@@ -1,0 +1,93 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+)
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
+// stillness is how long Leases are watched for a renewal: controllers and agents renew theirs every ten seconds at the latest.
+const stillness = 25 * time.Second
+
+// Running returns what of a control plane still writes to its members, or may. An empty list means that its members can be taken over.
+//
+// Clocks of two machines differ, so a renewal is seen by a Lease that changes, and not by its time. A control plane that holds the
+// dispatching to all of its clusters writes nothing, whatever runs.
+func Running(ctx context.Context, source *ControlPlane, clk clock.Clock) ([]string, error) {
+	free, err := source.dispatched(ctx)
+	if err != nil || len(free) == 0 {
+		return nil, err
+	}
+	before, err := source.renewals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-clk.After(stillness):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	after, err := source.renewals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var running []string
+	for lease, renewed := range after {
+		if was, known := before[lease]; !known || was != renewed {
+			running = append(running, "Lease "+lease+" is renewed")
+		}
+	}
+	if len(after) == 0 {
+		running = append(running, fmt.Sprintf("there is no Lease of controllers to see whether they run, and the clusters %s have no condition %s",
+			strings.Join(free, ", "), clusterv1alpha1.ClusterConditionDispatchingHeld))
+	}
+	return running, nil
+}
+
+// dispatched are the Clusters to which a control plane may write.
+func (c *ControlPlane) dispatched(ctx context.Context) ([]string, error) {
+	var free []string
+	err := c.each(ctx, clusterv1alpha1.SchemeGroupVersion.WithResource("clusters"), "", func(cluster *unstructured.Unstructured) error {
+		if !isTrue(cluster, clusterv1alpha1.ClusterConditionDispatchingHeld) {
+			free = append(free, cluster.GetName())
+		}
+		return nil
+	})
+	return free, err
+}
+
+// renewals are the times in the Leases of controllers, and of agents of clusters.
+func (c *ControlPlane) renewals(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	for _, namespace := range []string{clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace} {
+		err := c.each(ctx, leases, namespace, func(lease *unstructured.Unstructured) error {
+			name := lease.GetName()
+			if namespace == clusterv1alpha1.ClusterNamespace || writes(name) {
+				all[namespace+"/"+name] = text(lease, "spec", "renewTime")
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// writes returns whether the holder of a Lease decides about, or writes to, members.
+func writes(lease string) bool {
+	switch lease {
+	case "karmada-controller-manager", "karmada-scheduler", "karmada-descheduler", "flagship":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,330 @@
+// Package migration_test has a control plane taken over by another one, with the members' objects as Karmada leaves them.
+package migration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+const shop = "shop"
+
+var boatKind = schema.GroupVersionKind{Group: "harbour.example.com", Version: "v1", Kind: "Boat"}
+
+// TestImport has a control plane with objects of many kinds in two members, makes the members' objects look like those of Karmada, and has
+// another control plane take them over. No object in a member is changed before the cut-over; by it only the marks in the metadata are.
+func TestImport(t *testing.T) {
+	source, target := fleettest.StartHub(t), fleettest.StartHub(t)
+	members := map[string]*fleettest.Part{}
+	for _, name := range []string{"east", "west"} {
+		members[name] = fleettest.StartMember(t, name, "--bare")
+		source.Join(t, name, members[name].Kubeconfig)
+	}
+	propagate(t, source, members)
+
+	importing := []string{"import", "--kubeconfig", target.Kubeconfig, "--from-kubeconfig", source.Kubeconfig}
+	fleettest.ExpectRefusal(t, "may still write to clusters", append(importing, "--cut-over")...)
+	for name := range members {
+		hold(t, source, name)
+	}
+	for _, member := range members {
+		asKarmada(t, member)
+	}
+	before := map[string]map[string]object{}
+	for name, member := range members {
+		before[name] = objectsOf(t, member)
+	}
+
+	requests := map[string]fleettest.Requests{}
+	for name, member := range members {
+		requests[name] = fleettest.CountRequests(t, member.Cluster)
+	}
+	planned := run(t, append(importing, "--dry-run", "-o", "json")...)
+	if planned.Kinds["Deployment"] != 2 || planned.Kinds["Boat"] != 1 || planned.Kinds["Cluster"] != 2 || planned.Copied != nil {
+		t.Errorf("the dry run reports %+v", planned)
+	}
+	fleettest.ExpectAbsent(t, target.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}})
+
+	copied := run(t, append(importing, "-o", "json")...)
+	if copied.Copied.Created == 0 || len(copied.Copied.Refused) > 0 || copied.Comparison.Same < 8 || len(copied.Comparison.Differences) > 0 {
+		t.Fatalf("the import reports %+v", copied)
+	}
+	again := run(t, append(importing, "-o", "json")...)
+	if again.Copied.Created != 0 || again.Copied.Updated != 0 {
+		t.Errorf("a second import without changes reports %+v", again.Copied)
+	}
+	for name, member := range members {
+		now := objectsOf(t, member)
+		if !maps.Equal(now, before[name]) {
+			t.Errorf("objects in %s have changed before the cut-over, from %v to %v", name, before[name], now)
+		}
+		written := fleettest.CountRequests(t, member.Cluster).Since(requests[name]).Writes().Of("configmaps", "secrets", "services", "namespaces", "deployments",
+			"customresourcedefinitions", "boats", "serviceaccounts", "clusterroles", "clusterrolebindings")
+		if written.Total() > 0 {
+			t.Errorf("writes to %s before the cut-over:\n%s", name, written)
+		}
+	}
+
+	// A change that arrives at the old control plane in between is a difference, until it is imported.
+	fleettest.Update(t, source.Cluster, fleettest.ConfigMap(shop, "settings", nil), func(c *corev1.ConfigMap) { c.Data["colour"] = "green" })
+	fleettest.ExpectEventually(t, source.Cluster, workOf("east", "ConfigMap", "settings"), func(w *workv1alpha1.Work) error {
+		if !strings.Contains(string(w.Spec.Workload.Manifests[0].Raw), "green") {
+			return fmt.Errorf("the Work has %s", w.Spec.Workload.Manifests[0].Raw)
+		}
+		return nil
+	})
+	fleettest.ExpectRefusal(t, "would change", append(importing, "--cut-over")...)
+	if updated := run(t, append(importing, "-o", "json")...); updated.Copied.Updated != 1 || len(updated.Comparison.Differences) > 0 {
+		t.Errorf("the import of a change reports %+v", updated)
+	}
+
+	if r := fleettest.Flagship(t, append(importing, "--cut-over")...); r.Code != 0 || strings.Count(r.Stdout, "is taken over") != 2 {
+		t.Fatalf("the cut-over: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	fleettest.ExpectEventually(t, members["east"].Cluster, fleettest.ConfigMap(shop, "settings", nil), func(c *corev1.ConfigMap) error {
+		if c.Data["colour"] != "green" || c.Annotations[workv1alpha1.ControlPlaneAnnotation] == "" {
+			return fmt.Errorf("it has %v, %v", c.Annotations, c.Data)
+		}
+		return nil
+	})
+	for name, member := range members {
+		taken(t, member)
+		now := objectsOf(t, member)
+		for key, was := range before[name] {
+			if is := now[key]; is.uid != was.uid || is.content != was.content && key != "ConfigMap shop/settings" {
+				t.Errorf("%s in %s was %+v and is %+v", key, name, was, is)
+			}
+		}
+	}
+	// And the new one is in charge.
+	fleettest.Update(t, target.Cluster, fleettest.Deployment(shop, "web", 3), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "nginx:2" })
+	for _, member := range members {
+		fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment(shop, "web", 3), func(d *appsv1.Deployment) error {
+			if image := d.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, "nginx:2") {
+				return fmt.Errorf("the image is %s", image)
+			}
+			return nil
+		})
+	}
+}
+
+// propagate has objects of many kinds in the members of a control plane.
+func propagate(t *testing.T, hub *fleettest.Part, members map[string]*fleettest.Part) {
+	t.Helper()
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "boats.harbour.example.com",
+			Annotations: map[string]string{workv1alpha1.AllowDeletionAnnotation: "true"}, // the test deletes it
+		},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: boatKind.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "boats", Singular: "boat", Kind: "Boat", ListKind: "BoatList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: boatKind.Version, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: new(true),
+				}},
+			}},
+		},
+	}
+	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}, definition)
+	fleettest.ExpectEventually(t, hub.Cluster, definition, func(d *apiextensionsv1.CustomResourceDefinition) error {
+		if !slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		}) {
+			return fmt.Errorf("it has %+v", d.Status.Conditions)
+		}
+		return nil
+	})
+	boat := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"length": int64(7)}}}
+	boat.SetGroupVersionKind(boatKind)
+	boat.SetNamespace(shop)
+	boat.SetName("gull")
+	web, pinned := fleettest.Deployment(shop, "web", 3), fleettest.Deployment(shop, "pinned", 2)
+	settings, secret := fleettest.ConfigMap(shop, "settings", map[string]string{"colour": "blue"}), fleettest.Secret(shop, "key", map[string]string{"key": "value"})
+	service := fleettest.Service(shop, "web")
+	override := &policyv1alpha1.OverridePolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "west"},
+		Spec: policyv1alpha1.OverrideSpec{
+			ResourceSelectors: []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}},
+			OverrideRules: []policyv1alpha1.RuleWithCluster{{
+				TargetCluster: &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"west"}},
+				Overriders: policyv1alpha1.Overriders{LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{
+					Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"side": "west"},
+				}}},
+			}},
+		},
+	}
+	definitions := fleettest.ClusterPolicy("boats", fleettest.Everywhere())
+	definitions.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: definition.Name}}
+	fleettest.Create(t, hub.Cluster, override, definitions, boat, web, pinned, settings, secret, service,
+		fleettest.Policy(shop, "divided", fleettest.Divided(fleettest.Weight{Cluster: "east", Weight: 2}, fleettest.Weight{Cluster: "west", Weight: 1}), web),
+		fleettest.Policy(shop, "pinned", fleettest.To("west"), pinned),
+		fleettest.Policy(shop, "everywhere", fleettest.Everywhere(), settings, secret, service, boat))
+	for name, member := range members {
+		for _, o := range []client.Object{fleettest.Deployment(shop, "web", 3), fleettest.ConfigMap(shop, "settings", nil), fleettest.Secret(shop, "key", nil), fleettest.Service(shop, "web")} {
+			fleettest.ExpectEventually(t, member.Cluster, o, fleettest.Exists)
+		}
+		gull := boat.DeepCopy()
+		fleettest.ExpectEventually(t, member.Cluster, gull, fleettest.Exists)
+		if name == "west" {
+			fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment(shop, "pinned", 2), fleettest.Exists)
+		}
+	}
+	fleettest.ExpectListed(t, hub.Cluster, &workv1alpha2.ResourceBindingList{}, shop, func(all *workv1alpha2.ResourceBindingList) error {
+		for i := range all.Items {
+			if err := fleettest.ConditionTrue(all.Items[i].Status.Conditions, workv1alpha2.FullyApplied); err != nil {
+				return fmt.Errorf("%s: %w", all.Items[i].Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// hold has a control plane write nothing to a cluster.
+func hold(t *testing.T, hub *fleettest.Part, name string) {
+	t.Helper()
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	fleettest.Update(t, hub.Cluster, cluster, func(c *clusterv1alpha1.Cluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1alpha1.HoldDispatchingAnnotation, "it moves")
+	})
+	fleettest.ExpectEventually(t, hub.Cluster, cluster, func(c *clusterv1alpha1.Cluster) error {
+		held := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+		if held == nil || held.Status != metav1.ConditionTrue || held.Reason != clusterv1alpha1.HeldByAnnotationReason {
+			return fmt.Errorf("the condition is %+v", held)
+		}
+		return nil
+	})
+}
+
+// object is what of an object in a member may not change: by the cut-over the uid and the content, and before not even the version. The
+// content stands for the generation, which Kubernetes raises for a Deployment when an annotation changes, too.
+type object struct{ uid, content, resourceVersion string }
+
+// kinds are those of the objects that are propagated.
+var kinds = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "Namespace"},
+	{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, boatKind,
+}
+
+// managed lists the objects of a member that a control plane manages.
+func managed(t *testing.T, member *fleettest.Part) []unstructured.Unstructured {
+	t.Helper()
+	var all []unstructured.Unstructured
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := member.List(t.Context(), list, client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list.Items...)
+	}
+	return all
+}
+
+func objectsOf(t *testing.T, member *fleettest.Part) map[string]object {
+	t.Helper()
+	all := map[string]object{}
+	for _, o := range managed(t, member) {
+		content := maps.Clone(o.Object)
+		delete(content, "metadata")
+		delete(content, "status")
+		text, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = object{string(o.GetUID()), string(text), o.GetResourceVersion()}
+	}
+	if len(all) < 8 {
+		t.Fatalf("there are only %v", all)
+	}
+	return all
+}
+
+// asKarmada gives the managed objects of a member the form in which Karmada leaves them: without marks of Flagship, and with fields that
+// belong to its controller by plain updates.
+func asKarmada(t *testing.T, member *fleettest.Part) {
+	t.Helper()
+	for _, o := range managed(t, member) {
+		annotations := o.GetAnnotations()
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "flagship.io/") })
+		o.SetAnnotations(annotations)
+		entries := o.GetManagedFields()
+		for i := range entries {
+			if strings.HasPrefix(entries[i].Manager, "flagship") {
+				entries[i].Manager, entries[i].Operation = "karmada-controller-manager", metav1.ManagedFieldsOperationUpdate
+			}
+		}
+		o.SetManagedFields(entries)
+		if err := member.Update(t.Context(), &o, client.FieldOwner("karmada-controller-manager")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// taken waits until all managed objects of a member have the marks of one control plane.
+func taken(t *testing.T, member *fleettest.Part) {
+	t.Helper()
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		fleettest.ExpectListed(t, member.Cluster, list, "", func(all *unstructured.UnstructuredList) error {
+			for _, o := range all.Items {
+				if o.GetLabels()[workv1alpha1.ManagedLabel] != "" && o.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation] == "" {
+					return fmt.Errorf("%s %s is not taken over", o.GetKind(), o.GetName())
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func workOf(cluster, kind, name string) *workv1alpha1.Work {
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(kind, shop, name),
+	}}
+}
+
+// report is what an import prints as JSON.
+type report struct {
+	Copied *struct {
+		Created, Updated, Unchanged int
+		Refused                     []string
+	}
+	Kinds      map[string]int
+	Comparison struct {
+		Same        int
+		Differences []json.RawMessage
+	}
+}
+
+func run(t *testing.T, args ...string) report {
+	t.Helper()
+	r := fleettest.Flagship(t, args...)
+	if r.Code != 0 {
+		t.Fatalf("%v: %d %s%s", args, r.Code, r.Stdout, r.Stderr)
+	}
+	var parsed report
+	if err := json.Unmarshal([]byte(r.Stdout), &parsed); err != nil {
+		t.Fatalf("%v: %s", err, r.Stdout)
+	}
+	return parsed
+}
