@@ -46,6 +46,10 @@ test: build ## Run every test; needs nothing but Go.
 test-pull-mode: build ## Run the tests of the pipeline with members in Pull mode; TESTS=Deletion takes only those whose name matches.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_TEST_SYNC_MODE=Pull $(GO) test -count=1 -timeout 25m -run '$(TESTS)' ./test/pipeline/
 
+.PHONY: soak
+soak: build ## Do what users do and what fails, by a seed, for as long as told: make soak FOR=10m SEED=1.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_SOAK=$(or $(FOR),10m) FLAGSHIP_SOAK_SEED=$(SEED) $(GO) test -v -count=1 -timeout 24h ./test/soak
+
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.
 	$(GO) test -short $(PACKAGES)

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,9 +81,10 @@ func NewAgents(lookups Lookups) authorizer.Authorizer {
 	})
 }
 
-// unknown refuses a request until what its answer depends on can be read. An error of an authorizer would be a 500 for the client.
+// unknown fails a request until what its answer depends on can be read: the client gets a 500 and tries again. A 403 would be a refusal, after
+// which agents end; a control plane that has just started has no caches for as long as it reads all its objects.
 func unknown(err error) (authorizer.Decision, string, error) {
-	return authorizer.DecisionNoOpinion, "try again: " + err.Error(), nil
+	return authorizer.DecisionNoOpinion, "", fmt.Errorf("the rights of the agent cannot be read yet: %w", err)
 }
 
 func decide(request authorizer.Attributes, grants []grant) (authorizer.Decision, string, error) {

@@ -2,6 +2,7 @@ package authorization_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,5 +151,27 @@ func TestAgents(t *testing.T) {
 				t.Errorf("%s: decision %v, %v; want allowed=%v", tc.reason, decision, err, tc.allowed)
 			}
 		})
+	}
+}
+
+// TestARequestIsNotRefusedWhileItsRightsAreUnknown: an agent that is refused ends.
+func TestARequestIsNotRefusedWhileItsRightsAreUnknown(t *testing.T) {
+	missing := errors.New("the cache is not filled")
+	agents := authorization.NewAgents(authorization.Lookups{
+		Cluster:      func(context.Context, string) (*clusterv1alpha1.Cluster, error) { return nil, missing },
+		TokenCluster: func(context.Context, string) (string, error) { return "", missing },
+		IssuedWith:   func(context.Context, string) (string, string, error) { return "", "", missing },
+	})
+	for name, groups := range map[string][]string{
+		clusterv1alpha1.AgentUser("eu"): {clusterv1alpha1.AgentsGroup, clusterv1alpha1.AgentClusterGroupPrefix + "1"},
+		clusterv1alpha1.AgentUser("us"): {clusterv1alpha1.AgentsGroup}, // a karmada-agent
+		"system:bootstrap:bound1":       {clusterv1alpha1.AgentBootstrappersGroup},
+	} {
+		decision, _, err := agents.Authorize(t.Context(), authorizer.AttributesRecord{
+			User: &user.DefaultInfo{Name: name, Groups: groups}, ResourceRequest: true, Verb: "get", APIGroup: clusterv1alpha1.GroupName, Resource: "clusters", Name: "eu",
+		})
+		if decision == authorizer.DecisionAllow || !errors.Is(err, missing) {
+			t.Errorf("%s: the decision is %v with the error %v", name, decision, err)
+		}
 	}
 }
