@@ -9,10 +9,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	configurationv1alpha1 "github.com/flagship-k8s/flagship/api/configuration/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/agent"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/settings"
 )
 
 // NewAgentCommand is the command agent.
@@ -34,10 +36,16 @@ may do in the cluster is what the control plane may do there.
 
 With --credential-secret, replicas in the cluster share the credential in that Secret of the namespace karmada-cluster, which must
 exist. While it is empty, or the bootstrap kubeconfig is another one, the agent registers the cluster; 'flagship register --print'
-prints the manifest for this.`,
+prints the manifest for this.
+
+Each flag may also be set in the file of --config, an AgentConfiguration, and in the environment: --leader-elect is leaderElect in
+the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the environment, and the environment over the file.`,
 		Example: "  flagship agent member3 --cluster-kubeconfig ~/member3.yaml",
 		Args:    cli.Exactly(1, "the name of the cluster"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err = settings.Apply(cmd.Flags(), &configurationv1alpha1.AgentConfiguration{}, os.LookupEnv); err != nil {
+				return err
+			}
 			o.Cluster = args[0]
 			if err = pingSoon(); err != nil {
 				return err
@@ -66,6 +74,7 @@ prints the manifest for this.`,
 		},
 	}
 	f := c.Flags()
+	settings.AddFlag(f)
 	f.StringVar(&dir, "data-dir", "", "directory with the credential of the agent (default: agents/CLUSTER in the user's state directory)")
 	f.StringVar(&kept.secret, "credential-secret", "", "name of the Secret in the cluster, in the namespace karmada-cluster, that keeps the credential (default: it is kept in --data-dir only)")
 	f.StringVar(&kept.bootstrap, "bootstrap-kubeconfig", "", "with --credential-secret: the file that 'flagship token create' wrote")

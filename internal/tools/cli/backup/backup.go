@@ -10,6 +10,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
@@ -229,12 +230,11 @@ type storageFlags struct {
 
 func (o *storageFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&o.dataDir, "data-dir", "", "data directory of the control plane (default: flagship in the user's state directory)")
-	EtcdFlags(c, &o.etcd)
+	EtcdFlags(c.Flags(), &o.etcd)
 }
 
 // EtcdFlags adds the flags that lead to an external etcd cluster.
-func EtcdFlags(c *cobra.Command, external *etcd.External) {
-	f := c.Flags()
+func EtcdFlags(f *pflag.FlagSet, external *etcd.External) {
 	f.StringSliceVar(&external.Endpoints, "etcd-servers", nil, "URLs of an external etcd cluster (default: embedded)")
 	f.StringVar(&external.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
 	f.StringVar(&external.CertFile, "etcd-certfile", "", "client certificate for etcd")

@@ -125,7 +125,7 @@ func TestStorageFlags(t *testing.T) {
 			var flags storageFlags
 			var o controlplane.Options
 			c := &cobra.Command{}
-			flags.add(c)
+			flags.add(c.Flags())
 			if err := c.ParseFlags(strings.Fields(tc.args)); err != nil {
 				t.Fatal(err)
 			}

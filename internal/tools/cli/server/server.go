@@ -5,21 +5,25 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 
+	configurationv1alpha1 "github.com/flagship-k8s/flagship/api/configuration/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/backup"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/settings"
 )
 
 // defaultServerPort is where the control plane listens by default.
@@ -41,12 +45,20 @@ func newServerCommand(s cli.Streams) *cobra.Command {
 Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers. Several servers on one
 etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.
 
-It listens on 127.0.0.1, for clients on this machine, unless --bind-address is given.`,
+It listens on 127.0.0.1, for clients on this machine, unless --bind-address is given.
+
+Each flag may also be set in the file of --config, a ServerConfiguration, and in the environment: --bind-address is
+bindAddress in the file and FLAGSHIP_BIND_ADDRESS in the environment. A flag wins over the environment, and the
+environment over the file.`,
 		Example: `  flagship server --data-dir /var/lib/flagship
   flagship server --data-dir /var/lib/flagship --bind-address 0.0.0.0
+  flagship server --config /etc/flagship/server.yaml
   flagship server --bind-address 0.0.0.0 --etcd-servers https://etcd1:2379,https://etcd2:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := settings.Apply(c.Flags(), &configurationv1alpha1.ServerConfiguration{}, os.LookupEnv); err != nil {
+				return err
+			}
 			if err := cli.DefaultDir(&o.Server.DataDir); err != nil {
 				return err
 			}
@@ -80,25 +92,47 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address is g
 			return h.Wait()
 		},
 	}
-	f := c.Flags()
+	var groups cliflag.NamedFlagSets
+	generalFlags(groups.FlagSet("general"), &o)
+	backup.EtcdFlags(groups.FlagSet("storage"), &etcd)
+	storage.add(groups.FlagSet("storage"))
+	encryptionFlags(groups.FlagSet("encryption"), &o)
+	auditFlags(groups.FlagSet("audit"), &o.Server.Audit)
+	authenticationFlags(groups.FlagSet("authentication"), &o.Server.Authentication)
+	memberFlags(groups.FlagSet("members"), &o, &skipped)
+	failoverFlags(groups.FlagSet("failover"), &o)
+	descheduleFlags(groups.FlagSet("descheduling"), &o)
+	historyFlags(groups.FlagSet("history"), &o, &undelete)
+	brakeFlags(groups.FlagSet("brake"), &o)
+	settings.AddFlag(groups.FlagSet("general"))
+	groupFlags(c, groups)
+	return c
+}
+
+func generalFlags(f *pflag.FlagSet, o *controlplane.Options) {
 	f.StringVar(&o.Server.DataDir, "data-dir", "", "where state, keys and the kubeconfig are kept (default: flagship in the user's state directory)")
 	f.StringVar(&o.Server.Name, "name", "flagship", "name of the cluster, the user and the context in kubeconfigs of the control plane, which distinguishes them from those of others")
 	f.StringVar(&o.Server.BindAddress, "bind-address", "127.0.0.1", "IP address to listen on; the default is for clients on this machine, 0.0.0.0 is every address of it")
 	f.IntVar(&o.Server.Port, "port", defaultServerPort, "port to listen on")
 	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")
 	f.StringSliceVar(&o.Server.ServerNames, "tls-san", nil, "further DNS names and IP addresses for the serving certificate")
-	backup.EtcdFlags(c, &etcd)
-	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "the address of a Service that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
-	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
+	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
+}
+
+// encryptionFlags configure how Secrets are stored.
+func encryptionFlags(f *pflag.FlagSet, o *controlplane.Options) {
 	f.BoolVar(&o.Server.PlainSecrets, "plain-secrets", false, "store Secrets, and what holds parts of them, unencrypted")
 	f.StringVar(&o.Server.EncryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration to load instead of the built-in one, as for kube-apiserver; KMS plugins are possible (start from encryption.yaml in the data directory, which reads what is stored)")
 	f.BoolVar(&o.Server.EncryptionConfigReload, "encryption-provider-config-automatic-reload", false, "load the file of --encryption-provider-config again when it changes")
-	f.StringSliceVar(&skipped, "skipped-propagating-namespaces", nil, "regular expressions; namespaces whose whole name matches one stay on the control plane with everything in them, as kube-*, karmada-system, karmada-cluster and karmada-es-* always do")
-	storage.add(c)
-	auditFlags(c, &o.Server.Audit)
-	authenticationFlags(c, &o.Server.Authentication)
+}
+
+// memberFlags configure connections to members, and when a member is healthy.
+func memberFlags(f *pflag.FlagSet, o *controlplane.Options, skipped *[]string) {
+	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
+	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "the address of a Service that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
+	f.StringSliceVar(skipped, "skipped-propagating-namespaces", nil, "regular expressions; namespaces whose whole name matches one stay on the control plane with everything in them, as kube-*, karmada-system, karmada-cluster and karmada-es-* always do")
 	f.BoolVar(&o.NoRenewalTokens, "no-renewal-tokens", false, "keep no service account tokens without expiry of members, which renew credentials that expired while a member was unreachable or the control plane stopped; revokes those that are kept")
-	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
+	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not show the warnings of members about what is propagated as events of the templates")
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the health of a member is probed (default 10s)")
 	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unhealthy before its condition Ready changes (default 30s)")
 	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is healthy again before its condition Ready changes (default 30s)")
@@ -106,33 +140,36 @@ It listens on 127.0.0.1, for clients on this machine, unless --bind-address is g
 	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long after its last heartbeat the status of an agent's cluster becomes unknown (default 40s)")
 	f.DurationVar(&o.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
-	f.DurationVar(&o.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
-		"how long a copy stays at the old place while the copy at the new one is not healthy (default 10m)")
-	f.BoolVar(&o.AllowNoExecuteTaintPolicy, "allow-no-execute-taint-policy", false, "accept ClusterTaintPolicies with the effect NoExecute, which evicts what runs in a cluster")
-	f.Float64Var(&o.EvictionRate, "resource-eviction-rate", eviction.DefaultRate, "copies of objects that leave clusters each second, after twice as many at once, by cluster failover and application failover together")
-	failoverFlags(c, &o.Evict)
+	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
+}
+
+// descheduleFlags configure when replicas that cannot run move.
+func descheduleFlags(f *pflag.FlagSet, o *controlplane.Options) {
 	f.DurationVar(&o.Deschedule.Interval, "descheduling-interval", 0, "how often the pods of members are checked for replicas that cannot run, of policies with the annotation flagship.io/deschedule (default 1m)")
 	f.DurationVar(&o.Deschedule.Threshold, "unschedulable-threshold", 0, "how long a pod is unschedulable before its replica moves (default 5m)")
-	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
-	historyFlags(c, &o, &undelete)
-	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not show the warnings of members about what is propagated as events of the templates")
+}
+
+// brakeFlags configure when removals wait for a person.
+func brakeFlags(f *pflag.FlagSet, o *controlplane.Options) {
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
-	return c
 }
 
 // historyFlags configure what is kept of what templates were. Undelete is Options.UndeletePeriod, where 0 keeps none.
-func historyFlags(c *cobra.Command, o *controlplane.Options, undelete *time.Duration) {
-	f := c.Flags()
+func historyFlags(f *pflag.FlagSet, o *controlplane.Options, undelete *time.Duration) {
 	f.IntVar(&o.HistoryLimit, "history-limit", controlplane.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
 	f.DurationVar(undelete, "undelete-period", controlplane.DefaultUndeletePeriod, "how long templates that were deleted can be brought back with 'flagship undelete'; 0 keeps none")
 }
 
-// failoverFlags configure when objects leave clusters that fail. The first two are those of Karmada; the rates and thresholds are those that
+// failoverFlags configure when objects leave clusters that fail. Those of taints are those of Karmada; the rates and thresholds are those that
 // kube-controller-manager has for nodes.
-func failoverFlags(c *cobra.Command, e *evict.Config) {
-	f := c.Flags()
+func failoverFlags(f *pflag.FlagSet, o *controlplane.Options) {
+	e := &o.Evict
+	f.DurationVar(&o.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
+		"how long a copy stays at the old place while the copy at the new one is not healthy (default 10m)")
+	f.BoolVar(&o.AllowNoExecuteTaintPolicy, "allow-no-execute-taint-policy", false, "accept ClusterTaintPolicies with the effect NoExecute, which evicts what runs in a cluster")
+	f.Float64Var(&o.EvictionRate, "resource-eviction-rate", eviction.DefaultRate, "copies of objects that leave clusters each second, after twice as many at once, by cluster failover and application failover together")
 	f.BoolVar(&e.NoExecute, "enable-no-execute-taint-eviction", false, "NoExecute taints of clusters evict all objects; without it, those whose policy has spec.failover.cluster")
 	f.StringVar((*string)(&e.PurgeMode), "no-execute-taint-eviction-purge-mode", string(policyv1alpha1.PurgeModeGracefully), "how the copies of objects are removed whose policy lacks spec.failover.cluster: Gracefully or Directly")
 	f.DurationVar(&e.Grace, "cluster-failover-grace-period", 0, "how long objects with spec.failover.cluster stay in a cluster that is not ready, if their policy does not tolerate it for another time (default 30s)")
@@ -166,8 +203,7 @@ func printListening(out io.Writer, address string, port int) {
 }
 
 // auditFlags are those that kube-apiserver has under the same names.
-func auditFlags(c *cobra.Command, a *controlplane.Audit) {
-	f := c.Flags()
+func auditFlags(f *pflag.FlagSet, a *controlplane.Audit) {
 	f.StringVar(&a.PolicyFile, "audit-policy-file", "", "audit policy (default: metadata of users' writes and of requests through the proxy of a Cluster; nothing that the control plane does itself)")
 	f.StringVar(&a.LogPath, "audit-log-path", "", `audit log, "-" for standard output, "none" for no log (default: audit/audit.log in the data directory)`)
 	f.IntVar(&a.MaxAge, "audit-log-maxage", 0, "days to keep old audit log files (default 90)")
@@ -177,8 +213,7 @@ func auditFlags(c *cobra.Command, a *controlplane.Audit) {
 }
 
 // authenticationFlags are those that kube-apiserver has under the same names.
-func authenticationFlags(c *cobra.Command, a *controlplane.Authentication) {
-	f := c.Flags()
+func authenticationFlags(f *pflag.FlagSet, a *controlplane.Authentication) {
 	f.StringVar(&a.ConfigFile, "authentication-config", "", "AuthenticationConfiguration with issuers of JWTs (OIDC) and what anonymous users may reach (default: the paths for health checks); read again when it changes")
 	f.StringVar(&a.TokenWebhookConfigFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that reviews tokens")
 	f.BoolVar(&a.BootstrapTokens, "enable-bootstrap-token-auth", false, "accept bootstrap tokens, with which agents are registered: see flagship token")

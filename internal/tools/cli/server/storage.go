@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flagship-k8s/flagship/internal/features/limit"
@@ -15,8 +15,7 @@ type storageFlags struct {
 	size, quota string
 }
 
-func (s *storageFlags) add(c *cobra.Command) {
-	f := c.Flags()
+func (s *storageFlags) add(f *pflag.FlagSet) {
 	f.Int64Var(&s.objects, "namespace-object-limit", limit.DefaultObjects, "number of objects that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/object-limit on a Namespace: its own limit)")
 	f.StringVar(&s.size, "namespace-size-limit", "1Gi", "bytes that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/size-limit on a Namespace: its own limit)")
 	f.StringVar(&s.quota, "storage-quota", "8Gi", "largest size of the database of the embedded etcd; when it is reached nothing can be written")
