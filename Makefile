@@ -110,8 +110,9 @@ release: ## Build archives for every platform in dist/, with their checksums; VE
 	./hack/release.sh "$(VERSION)" "$(LDFLAGS)"
 
 .PHONY: generate
-generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions and the dependency lists.
+generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions, docs/reference and the dependency lists.
 	$(GO) generate ./api/...
+	rm -rf docs/reference && $(GO) run ./internal/tools/reference pages docs/reference
 	@for command in $(COMMANDS); do ./hack/dependencies.sh $$command > hack/dependencies-$$command.txt; done
 
 .PHONY: fmt

@@ -6,7 +6,8 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r --parents go.mod go.sum api hack/tools "$copy"/
 (cd "$copy" && go generate ./api/...)
-if ! diff -ru api "$copy/api"; then
+go run ./internal/tools/reference pages "$copy/docs/reference"
+if ! diff -ru api "$copy/api" || ! diff -ru docs/reference "$copy/docs/reference"; then
 	echo "generated code is out of date; run: make generate"
 	exit 1
 fi

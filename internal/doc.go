@@ -88,6 +88,7 @@
 //   - playground: real API servers with simulated nodes, for the demo, tests and benchmarks.
 //   - cli: commands and printers; cli/trial and cli/members have those that only cmd/flagship links.
 //   - bench: measures the pipeline end to end and prints a table; bench/standin has light stand-ins for hundreds of members.
+//   - reference: writes docs/reference, and the manual pages and completions of a release.
 //   - fleettest: helpers for tests, imported by tests only.
 //
 // house_test.go enforces which package may import which.

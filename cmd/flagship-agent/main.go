@@ -5,18 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
-	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/programs/agent"
 )
 
-func main() { os.Exit(cli.Main(root)) }
-
-func root(s cli.Streams) *cobra.Command {
-	return cli.Root(s, &cobra.Command{
-		Use:   "flagship-agent",
-		Short: "The agent of a cluster of a Flagship control plane",
-		Long:  "Registers a cluster in Pull mode and runs its agent. Every command is the one of the same name in flagship.",
-	}, agents.Commands(s))
-}
+func main() { os.Exit(cli.Main(agent.Root)) }

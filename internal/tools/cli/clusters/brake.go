@@ -57,6 +57,7 @@ made again takes them over without touching them.`,
 		},
 	}
 	hub.Flags(c)
+	c.ValidArgsFunction = hub.ClusterNames
 	c.Flags().BoolVar(&all, "all", false, "every cluster whose brake is engaged")
 	c.Flags().BoolVar(&keep, "keep-objects", false, "leave the objects that wait for their removal in the cluster")
 	c.Flags().DurationVar(&pass, "for", brake.DefaultWindow, "how long removals and shrinkages pass")

@@ -36,6 +36,7 @@ func cordonCommand(s cli.Streams, remove bool, c *cobra.Command) *cobra.Command 
 	c.RunE = func(cmd *cobra.Command, clusters []string) error {
 		return editTaints(cmd, s, &hub, clusters, []membership.TaintEdit{membership.Cordon(remove)}, cmd.Name()+"ed")
 	}
+	c.ValidArgsFunction = hub.ClusterNames
 	hub.Flags(c)
 	return c
 }

@@ -139,6 +139,7 @@ If that is not so, the object runs twice. The copies in the cluster are deleted 
 		},
 	}
 	hub.Flags(c)
+	c.ValidArgsFunction = hub.ClusterNames
 	c.Flags().BoolVar(&confirm, "confirm", false, "nothing runs in the clusters any more")
 	return c
 }

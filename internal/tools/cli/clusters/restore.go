@@ -83,6 +83,7 @@ func newResumeCommand(s cli.Streams) *cobra.Command {
 	}
 	hub.Flags(c)
 	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again")
+	hub.CompleteFlag(c, "cluster")
 	c.Flags().BoolVar(&all, "all", false, "every cluster that waits")
 	return c
 }
@@ -115,6 +116,7 @@ func reportCommand(s cli.Streams, path string, c *cobra.Command) *cobra.Command 
 	hub.Flags(c)
 	out.Flags(c)
 	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again (default: all)")
+	hub.CompleteFlag(c, "cluster")
 	return c
 }
 

@@ -41,6 +41,7 @@ tolerate the taint, and NoExecute, which does the same, and evicts objects whose
 		},
 	}
 	hub.Flags(c)
+	c.ValidArgsFunction = hub.ClusterNames
 	c.Flags().BoolVar(&overwrite, "overwrite", false, "change the value of a taint that is there")
 	return c
 }

@@ -92,6 +92,7 @@ A cluster that cannot be reached is taken out too, once the control plane knows 
 		},
 	}
 	hub.Flags(c)
+	c.ValidArgsFunction = hub.ClusterNames
 	member.flags(c)
 	out.Flags(c)
 	f := c.Flags()

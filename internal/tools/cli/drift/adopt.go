@@ -46,6 +46,7 @@ this cluster comes from an override or from the division of replicas is not in t
 	o.hub.Flags(c)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object")
 	c.Flags().StringVar(&o.cluster, "cluster", "", "the cluster whose values the template gets")
+	o.hub.CompleteFlag(c, "cluster")
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, by its path as flagship drift prints it; may be repeated")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the change, and have the control plane check it, without writing")
 	return c

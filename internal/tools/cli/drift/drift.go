@@ -58,6 +58,7 @@ because another manager owns it. Objects that others deleted, and that were crea
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the objects")
 	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "all namespaces, and objects without one")
 	c.Flags().StringVar(&o.cluster, "cluster", "", "only this cluster")
+	o.hub.CompleteFlag(c, "cluster")
 	c.Flags().StringVarP(&o.format, "output", "o", "table", "how to print: "+strings.Join(formats, ", "))
 	return c
 }

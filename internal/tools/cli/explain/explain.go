@@ -53,6 +53,7 @@ made it; a step that waits says for what. The control plane answers with what yo
 	o.hub.Flags(c)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object")
 	c.Flags().StringVar(&o.cluster, "cluster", "", "only this cluster")
+	o.hub.CompleteFlag(c, "cluster")
 	c.Flags().StringVar(&o.member, "in", "", "explain the object in this member cluster: whose it is, and who owns which of its fields")
 	c.Flags().StringVarP(&o.format, "output", "o", "tree", "how to print: "+strings.Join(formats, ", "))
 	return c

@@ -73,6 +73,7 @@ web-deployment. Without them the policies of the control plane decide.`,
 	f.BoolVarP(&o.files.Recursive, "recursive", "R", false, "read folders below the folders, too")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the kubeconfig's context)")
 	f.StringSliceVar(&o.clusters, "clusters", nil, "propagate each object to these clusters, separated by commas")
+	o.hub.CompleteFlag(c, "clusters")
 	f.BoolVar(&o.all, "all-clusters", false, "propagate each object to every cluster, also to those that join later")
 	f.BoolVar(&o.force, "force-conflicts", false, "also take fields that belong to other field managers")
 	f.BoolVar(&o.dryRun, "dry-run", false, "have the control plane check everything, and write nothing")

@@ -43,6 +43,7 @@ const DefaultTimeout = 10 * time.Second
 func (f *Fleet) Flags(c *cobra.Command) {
 	f.Hub.Flags(c)
 	c.Flags().StringSliceVar(&f.Clusters, "clusters", nil, "the clusters, separated by commas (default: all of them)")
+	f.Hub.CompleteFlag(c, "clusters")
 	c.Flags().BoolVar(&f.all, "all-clusters", false, "every cluster of the control plane, which is the default")
 	c.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "the namespace (default: that of the kubeconfig's context)")
 	c.Flags().DurationVar(&f.Timeout, "request-timeout", DefaultTimeout, "how long each cluster may take for an answer, and to begin a stream")

@@ -76,6 +76,7 @@ Override policies on the control plane that select the template apply to it, as 
 	}
 	f.Hub.Flags(c)
 	c.Flags().StringVarP(&cluster, "cluster", "C", "", "the cluster that has the object")
+	f.Hub.CompleteFlag(c, "cluster")
 	c.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "the namespace (default: that of the kubeconfig's context)")
 	c.Flags().DurationVar(&f.Timeout, "request-timeout", fleet.DefaultTimeout, "how long the cluster may take for an answer")
 	c.Flags().DurationVar(&patience, "timeout", time.Minute, "how long to wait until the object is adopted; 0 does not wait")
