@@ -95,7 +95,7 @@ It completes commands, flags, and the names of clusters, for which it lists the 
 a release have the files, and manual pages: ` + "`man flagship`, `man flagship-server-server`" + `.
 `
 
-// manual has the manual pages of all programs, section 1. Their date is SOURCE_DATE_EPOCH.
+// manual has the manual pages of all programs, section 1, in a folder for each. Their date is SOURCE_DATE_EPOCH.
 func manual() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var add func(*cobra.Command) error
@@ -106,7 +106,7 @@ func manual() (map[string][]byte, error) {
 		if err := doc.GenMan(c, header, &page); err != nil {
 			return fmt.Errorf("writing the manual page of %s: %w", c.CommandPath(), err)
 		}
-		files[strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"] = page.Bytes()
+		files[c.Root().Name()+"/"+strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"] = page.Bytes()
 		for _, sub := range shown(c) {
 			if err := add(sub); err != nil {
 				return err

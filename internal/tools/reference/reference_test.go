@@ -44,7 +44,7 @@ func TestFilesOfARelease(t *testing.T) {
 		files []string
 		text  string
 	}{
-		"Manual":      {manual, []string{"flagship.1", "flagship-server-server.1", "flagship-agent-agent.1", "flagship-backup-create.1"}, ".TH"},
+		"Manual":      {manual, []string{"flagship/flagship.1", "flagship/flagship-backup-create.1", "flagship-server/flagship-server-server.1", "flagship-agent/flagship-agent-agent.1"}, ".TH"},
 		"Completions": {completions, []string{"bash/flagship", "zsh/_flagship-server", "fish/flagship-agent.fish"}, "__complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
