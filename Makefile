@@ -66,6 +66,10 @@ test-conformance: build ## Run Kubernetes' own end-to-end tests of API machinery
 test-clients: build ## Run Helm 3 and 4, kstatus, controller-runtime and kubectl's rollout against a hub with two members (its own module).
 	cd test/clients && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -timeout 30m ./...
 
+.PHONY: test-chart
+test-chart: build ## Render and check charts/flagship, run the server with its settings, apply it to a member (its own module); TESTS=Lint takes only those that match.
+	cd test/chart && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -timeout 15m -run '$(TESTS)' ./...
+
 .PHONY: test-crds
 test-crds: build ## Carry definitions in wide use (cert-manager, Gateway API, Cluster API, Prometheus, Karpenter) to members; downloads them.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REAL_DEFINITIONS=1 $(GO) test -count=1 -timeout 20m ./test/crds/
