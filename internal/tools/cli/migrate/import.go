@@ -74,6 +74,7 @@ write the same. No object in a cluster is changed, restarted or removed by that.
 	f.BoolVar(&o.dryRun, "dry-run", false, "list what would be copied and what would not, and write nothing")
 	f.BoolVar(&o.cutOver, "cut-over", false, "take the clusters, when the other control plane is stopped and nothing differs")
 	f.StringSliceVar(&o.clusters, "cluster", nil, "with --cut-over: name of a cluster; may be given again (default: all that wait)")
+	o.hub.CompleteFlag(c, "cluster")
 	f.BoolVar(&o.accept, "accept-differences", false, "with --cut-over: go on although objects in clusters would change")
 	f.DurationVar(&o.patience, "timeout", 5*time.Minute, "how long this control plane may take to render what was copied")
 	return c
