@@ -17,6 +17,9 @@ type Rules struct {
 	// AllowLoopback allows loopback and link-local addresses, which lead to services of the machine of the control plane
 	// and to the metadata service of its cloud. Set it only if everyone who may write Clusters may also use these.
 	AllowLoopback bool
+	// MayWrite is called before each write to a connection, at the last moment, and its error ends the connection. Nil allows all. It is a
+	// function because the lease of the control plane belongs to its host.
+	MayWrite func() error
 }
 
 // AddressError means that an address is not connected to.

@@ -69,7 +69,7 @@ func NewWay(t Target, rules Rules) (*Way, error) {
 		}
 	}
 	return &Way{URL: location, Transport: &http.Transport{
-		DialContext:         markConns(dial),
+		DialContext:         markConns(rules.guard(dial)),
 		TLSClientConfig:     trust,
 		TLSHandshakeTimeout: handshakeTimeout,
 		MaxIdleConnsPerHost: idlePerHost,

@@ -29,6 +29,9 @@ type Config struct {
 	Serves func(*clusterv1alpha1.Cluster) bool
 	// AllowLoopback connects to members at loopback and link-local addresses, too.
 	AllowLoopback bool
+	// MayWrite returns an error while another process may write to members: then nothing is sent to them. It is a function because the
+	// lease of the control plane belongs to its host. Default: nil, which always allows it.
+	MayWrite func() error
 	// Clock defaults to the real one.
 	Clock clock.Clock
 	// UserAgent is sent with every request. Default "flagship".

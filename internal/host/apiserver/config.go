@@ -95,6 +95,8 @@ type Config struct {
 	Admission []access.AdmissionPlugin
 	// Authorizer decides before RBAC; nil means that RBAC alone decides.
 	Authorizer authorizer.Authorizer
+	// Front handles requests before everything else; nil for nothing.
+	Front func(http.Handler) http.Handler
 	// Pages are answered by path, to whoever may get that path, besides what an API server answers.
 	Pages map[string]http.Handler
 

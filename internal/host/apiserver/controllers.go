@@ -7,14 +7,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/builtin"
 )
 
 // RunControllers runs the built-in controllers of a hub until the context ends or the server stops, and
 // returns then. Of several servers on one etcd one should do this at a time; it may be called again after
 // it has returned. The loops are named in /readyz from the start of the server, and count as healthy
-// while they are not meant to run.
-func (s *Server) RunControllers(ctx context.Context) error {
+// while they are not meant to run. The configuration is that of their client, which needs all rights.
+func (s *Server) RunControllers(ctx context.Context, client *rest.Config) error {
 	if s.cfg.Role != Hub {
 		return fmt.Errorf("a %s runs no controllers of its own", s.cfg.Role)
 	}
@@ -30,14 +32,14 @@ func (s *Server) RunControllers(ctx context.Context) error {
 
 	cert, key := s.keys.AuthorityFiles()
 	loops, err := builtin.New(ctx, builtin.Config{
-		Client:        s.LoopbackConfig(),
+		Client:        client,
 		Informers:     s.informers,
 		AuthorityCert: cert,
 		AuthorityKey:  key,
 		TokenKey:      s.keys.TokenKey(),
 		CA:            s.CA(),
 		InUse:         s.InUse,
-		OnUse:         s.OnUse,
+		OnUse:         func(notify func()) { s.OnUse(ctx, notify) },
 		Holds:         s.holds,
 
 		BootstrapTokens: s.cfg.Authentication.BootstrapTokens,

@@ -77,7 +77,7 @@ func run(m *testing.M) int {
 	clients = kubernetes.NewForConfigOrDie(hub.LoopbackConfig())
 	objects = dynamic.NewForConfigOrDie(hub.LoopbackConfig())
 	controllers := make(chan error, 1)
-	go func() { controllers <- hub.RunControllers(ctx) }()
+	go func() { controllers <- hub.RunControllers(ctx, hub.LoopbackConfig()) }()
 
 	code := m.Run()
 	if err := hub.Stop(ctx); err != nil {

@@ -160,6 +160,9 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, err
 	}
+	if err := agreeOnKeys(ctx, cfg, keys); err != nil {
+		return nil, err
+	}
 	stored, err := etcd.Open(ctx, etcd.Options{
 		External: cfg.ExternalEtcd, DataDir: cfg.DataDir, Quota: cfg.StorageQuota, NoFsync: cfg.NoFsync, Count: cfg.Role == Hub, Clock: cfg.Clock,
 	})
@@ -325,6 +328,9 @@ func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
 	api = refuseProtobuf(api, linked.isCustomResource)
 	if s.cfg.Role == Hub {
 		api = narrow(refusePodWatch(api))
+	}
+	if s.cfg.Front != nil {
+		api = s.cfg.Front(api)
 	}
 	return s.loops.Handler(withPages(s.cfg.Pages, api))
 }

@@ -28,10 +28,10 @@ func (s *Server) InUse(ctx context.Context, resource schema.GroupResource) bool 
 	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Used(ctx, resource)
 }
 
-// OnUse has notify called when the result of InUse may have changed. It must return quickly.
-func (s *Server) OnUse(notify func()) {
+// OnUse has notify called when the result of InUse may have changed, until the context ends. It must return quickly.
+func (s *Server) OnUse(ctx context.Context, notify func()) {
 	if s.storage.Usage != nil {
-		s.storage.Usage.Subscribe(notify)
+		context.AfterFunc(ctx, s.storage.Usage.Subscribe(notify))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
 	const group = "used.example.com"
 	notified := make(chan struct{}, 100)
-	hub.OnUse(func() {
+	hub.OnUse(t.Context(), func() {
 		select {
 		case notified <- struct{}{}:
 		default: // one is enough

@@ -23,12 +23,11 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
-	// leaseNamespace holds the Lease by which several control planes agree on who runs the loops.
-	leaseNamespace = clusterv1alpha1.SystemNamespace
 	// stopLoopsTimeout bounds how long the loops take to end.
 	stopLoopsTimeout = 3 * time.Second
 )
@@ -40,9 +39,9 @@ func kept(obj any) (any, error) {
 	return obj, err
 }
 
-// newManager builds the cache that all loops read from and the manager that runs them.
-func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
-	return controlloop.NewManager(cfg, ctrl.Options{
+// newManager builds the cache that all loops read from and the manager that runs them while it holds the lock; nil for always.
+func newManager(cfg *rest.Config, lock *leader.Term) (ctrl.Manager, error) {
+	options := ctrl.Options{
 		Cache: cache.Options{
 			DefaultTransform: kept,
 			// Credentials of members, bootstrap tokens of agents and the Leases of agents are the only Secrets and Leases the loops read;
@@ -58,9 +57,12 @@ func newManager(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(imports.OnHub())},
 			},
 		},
-		Metrics:                 metricsserver.Options{BindAddress: "0"},
-		LeaderElection:          o.LeaderElection,
-		LeaderElectionID:        "flagship",
-		LeaderElectionNamespace: leaseNamespace,
-	}, stopLoopsTimeout, corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme)
+		Metrics: metricsserver.Options{BindAddress: "0"},
+	}
+	if lock != nil {
+		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionResourceLockInterface = true, leader.Name, lock
+		options.LeaderElectionNamespace = clusterv1alpha1.SystemNamespace // that of the events
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leader.Duration), new(leader.RenewDeadline), new(leader.RetryPeriod)
+	}
+	return controlloop.NewManager(lock.Fence(cfg), options, stopLoopsTimeout, corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme)
 }

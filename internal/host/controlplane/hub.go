@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
 )
 
 // stopTimeout bounds an orderly shutdown; a playground has ten seconds for all of its processes.
@@ -21,9 +21,10 @@ const lostTimeout = 2 * time.Second
 
 // Hub is a running control plane. Make one with Start.
 type Hub struct {
-	server *apiserver.Server
-	ended  chan struct{}
-	err    error // set before ended is closed
+	server  *apiserver.Server
+	options Options
+	ended   chan struct{}
+	err     error // set before ended is closed
 }
 
 // Start brings up a control plane and returns when it serves every kind. It runs until the context is done, and ends early
@@ -36,13 +37,14 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.metrics.MustRegister(newCapacityCollector(server.StorageCapacity))
-	h := &Hub{server: server, ended: make(chan struct{})}
-	mgr, err := newManager(server.LoopbackConfig(), o)
-	var started <-chan struct{}
-	if err == nil {
-		started, err = h.setup(ctx, mgr, o)
-	}
+	o.metrics.MustRegister(exposition.NewCapacityCollector(server.StorageCapacity))
+	server.OnUse(ctx, func() {
+		if templates := o.templates.Load(); templates != nil {
+			templates.Reconsider()
+		}
+	})
+	h := &Hub{server: server, options: o, ended: make(chan struct{})}
+	first, err := h.newTerm(ctx, true)
 	if err != nil {
 		ended := h.stopServer(ctx)
 		if _, failed := errors.AsType[*etcd.Failure](ended); failed { // the error is a consequence
@@ -51,38 +53,41 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 		return nil, errors.Join(fmt.Errorf("building the control plane: %w", err), ended)
 	}
 	close(added)
-	go h.run(ctx, mgr)
+	go h.run(ctx, first)
 	select {
-	case <-started:
+	case <-first.synced:
 		return h, nil
 	case <-h.ended:
 		return nil, errors.Join(errors.New("the control plane ended before it was ready"), h.err)
 	}
 }
 
-// setup adds the loops. Their context ends with the server, too.
-func (h *Hub) setup(ctx context.Context, mgr ctrl.Manager, o Options) (started <-chan struct{}, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		select {
-		case <-h.server.Done():
-		case <-ctx.Done():
+// run keeps loops and server together: when one of them ends, so does the other, the loops first. Only loops that lost the lease are built
+// again.
+func (h *Hub) run(ctx context.Context, t *term) {
+	defer close(h.ended)
+	for {
+		goesOn, err := h.runTerm(ctx, t)
+		if goesOn {
+			t, err = h.nextTerm(ctx)
 		}
-	}()
-	return setupLoops(ctx, mgr, h.server, o)
+		if err != nil || !goesOn {
+			h.err = h.end(ctx, err)
+			return
+		}
+	}
 }
 
-// run keeps loops and server together: when one of them ends, so does the other, the loops first.
-func (h *Hub) run(ctx context.Context, mgr ctrl.Manager) {
-	defer close(h.ended)
+// runTerm runs loops until they end, or the server does. It returns true if they lost the lease.
+func (h *Hub) runTerm(ctx context.Context, t *term) (lost bool, err error) {
+	defer t.end()
 	looping, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(looping) }()
+	go func() { ended <- t.mgr.Start(looping) }()
 	select {
 	case err := <-ended:
-		h.err = errors.Join(err, h.stopServer(ctx))
+		return ctx.Err() == nil && t.lost(), err
 	case <-h.server.Done():
 		// Loops that wait for an answer of the server, or of its storage, do not end.
 		cancel()
@@ -92,9 +97,20 @@ func (h *Hub) run(ctx context.Context, mgr ctrl.Manager) {
 		case <-ended:
 		case <-timer.C:
 		}
-		if h.err = h.server.Wait(); h.err == nil {
-			h.err = errors.New("the API server ended")
+		return false, nil
+	}
+}
+
+// end ends the server, unless it has, and returns why the control plane ends.
+func (h *Hub) end(ctx context.Context, err error) error {
+	select {
+	case <-h.server.Done():
+		if ended := h.server.Wait(); ended != nil {
+			return ended
 		}
+		return errors.New("the API server ended")
+	default:
+		return errors.Join(err, h.stopServer(ctx))
 	}
 }
 

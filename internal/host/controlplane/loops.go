@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -47,6 +48,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -74,9 +76,11 @@ import (
 type components struct {
 	mgr ctrl.Manager
 	// client is the one with which loops write objects of the control plane's kinds.
-	client    client.Client
-	kube      kubernetes.Interface
-	options   Options
+	client  client.Client
+	kube    kubernetes.Interface
+	options Options
+	// requests is what requests of users that are answered here are made with: those of the loops are refused without the lease.
+	requests  *rest.Config
 	templates *hubstore.Store
 	fleet     *member.Fleet
 	events    events.Recorder
@@ -107,12 +111,28 @@ type components struct {
 	drift *drift.Record
 	// conversion is what the stages know about kinds that are not the same in every cluster.
 	conversion conversion.Adviser
+	// lock is held while the loops may write; nil with one server.
+	lock *leader.Term
+	// first is true for the first term of the process: before it nothing answers requests. offers make the parts of another one answer
+	// them, in the place of those of the term before.
+	first  bool
+	offers []func()
+}
+
+// offer makes a part answer requests: at once in the first term, else once the caches are filled.
+func (h *components) offer(present func()) {
+	if h.first {
+		present()
+		return
+	}
+	h.offers = append(h.offers, present)
 }
 
 // setupLoops constructs every loop of the control plane, in the order in which an object meets them.
 // The returned channel is closed when the caches are filled and the loops run.
-func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (<-chan struct{}, error) {
-	h, err := newComponents(ctx, mgr, server, o)
+func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Options) (<-chan struct{}, error) {
+	mgr := t.mgr
+	h, err := newComponents(ctx, t, server, o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +147,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 		setup func(ctrl.Manager) error
 	}{
 		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.written) }},
-		{"built-in controllers", func(mgr ctrl.Manager) error { return mgr.Add(manager.RunnableFunc(server.RunControllers)) }},
+		{"built-in controllers", func(mgr ctrl.Manager) error { return h.setupBuiltIn(mgr, server) }},
 		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
 		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customized) }},
 		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
@@ -182,33 +202,43 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server,
 	for name, check := range o.loops.Checks() {
 		server.AddLoop(name, controlloop.WhenElected(mgr, check))
 	}
-	synced := &syncedCaches{templates: h.templates, mgr: mgr, done: make(chan struct{})}
-	server.AddLoop("caches", synced.check)
+	synced := &syncedCaches{components: h, done: make(chan struct{})}
+	if t.first { // later, the API is served while caches are filled
+		server.AddLoop("caches", synced.check)
+	}
 	h.setupPreview(server, synced.done)
 	if err := h.setupSearch(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("setting up search: %w", err)
 	}
+	if t.lock != nil {
+		t.lock.Stand(leader.Candidate{Ready: synced.check, CatchUp: func(ctx context.Context) error { return leader.CatchUp(ctx, mgr.GetAPIReader()) }})
+	}
 	return synced.done, mgr.Add(synced)
+}
+
+// setupBuiltIn runs the controllers of Kubernetes, as long as this server runs the loops.
+func (h *components) setupBuiltIn(mgr ctrl.Manager, server *apiserver.Server) error {
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.RunControllers(ctx, mgr.GetConfig()) }))
 }
 
 // setupPreview has Previews answered: on the caches of the loops, with the loops' own code.
 func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct{}) {
-	h.options.previewer.Store(&answers.Previewer{
+	previewer := &answers.Previewer{
 		Config: preview.Config{
 			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes,
 			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
 			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Evict: h.options.Evict, Clock: h.options.Clock,
 		},
-		Brake: h.options.Brake, Author: answers.AsAuthor(h.mgr.GetConfig()), Members: answers.ThroughProxy(h.mgr.GetConfig()),
+		Brake: h.options.Brake, Author: answers.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
-	})
+	}
+	h.offer(func() { h.options.previewer.Store(previewer) })
 }
 
 // syncedCaches closes done when the caches of the loops are filled.
 type syncedCaches struct {
-	templates *hubstore.Store
-	mgr       ctrl.Manager
-	done      chan struct{}
+	*components
+	done chan struct{}
 }
 
 func (s *syncedCaches) check() error {
@@ -225,6 +255,9 @@ func (s *syncedCaches) Start(ctx context.Context) error {
 	if err := s.templates.WaitForSync(ctx); err != nil || !s.mgr.GetCache().WaitForCacheSync(ctx) {
 		return nil // the manager is ending
 	}
+	for _, present := range s.offers {
+		present()
+	}
 	close(s.done)
 	return nil
 }
@@ -232,7 +265,8 @@ func (s *syncedCaches) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has caches.
 func (*syncedCaches) NeedLeaderElection() bool { return false }
 
-func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Server, o Options) (*components, error) {
+func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Options) (*components, error) {
+	mgr := t.mgr
 	cfg := mgr.GetConfig()
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -258,7 +292,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		Credentials: memberCredentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id},
 		// The audit log of a member has it.
 		UserAgent:     fmt.Sprintf("flagship/%s (control-plane %s)", version.Get().Version, id),
-		AllowLoopback: o.Server.AllowLoopbackMembers, Clock: o.Clock, Loops: o.loops,
+		AllowLoopback: o.Server.AllowLoopbackMembers, MayWrite: t.mayWrite(), Clock: o.Clock, Loops: o.loops,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
@@ -275,7 +309,6 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 			return discovery.ServerGroupsAndResources(kube.Discovery())
 		},
 	})
-	server.OnUse(templates.Reconsider)
 	changes := &interpret.Changes{}
 	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
 	hub, err := hubclient.New(mgr)
@@ -288,6 +321,9 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 	}, o.Clock)
 	h := &components{
 		mgr:         mgr,
+		lock:        t.lock,
+		first:       t.first,
+		requests:    server.LoopbackConfig(),
 		client:      hub,
 		kube:        kube,
 		options:     o,
@@ -308,7 +344,10 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: h.events, Clock: o.Clock, Metrics: o.metrics,
 		Fingerprints: apply.Fingerprints,
 	})
-	o.guard.Store(h.guard)
+	h.offer(func() {
+		o.guard.Store(h.guard)
+		o.templates.Store(templates)
+	})
 	h.limiter = limit.New(limit.Deps{
 		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
@@ -322,7 +361,7 @@ func newComponents(ctx context.Context, mgr ctrl.Manager, server *apiserver.Serv
 		return nil, fmt.Errorf("building the policy of definitions: %w", err)
 	}
 	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.carrier)
-	o.lookups.components.Store(h)
+	h.offer(func() { o.lookups.components.Store(h) })
 	return h, nil
 }
 
@@ -369,12 +408,13 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	h.options.answerer.Store(&answers.Answerer{
+	answerer := &answers.Answerer{
 		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: scheduler, Elected: mgr.Elected(),
-		Members: answers.ThroughProxy(mgr.GetConfig()), Kinds: answers.KindsThroughProxy(mgr.GetConfig()),
+		Members: answers.ThroughProxy(h.requests), Kinds: answers.KindsThroughProxy(h.requests),
 		ControlPlane: h.fleet.ControlPlane(), Drift: h.drift, AgentDrift: agentDrift(h.options.Server.Tunnels),
 		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},
-	})
+	}
+	h.offer(func() { h.options.answerer.Store(answerer) })
 	return nil
 }
 
@@ -461,14 +501,14 @@ func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {
 		MayStore: func(namespace string) error { return h.limiter.CheckUser(namespace, true, func() bool { return true }) },
 		Clock:    h.options.Clock, Limit: h.options.HistoryLimit, Period: h.options.UndeletePeriod, Metrics: h.options.metrics,
 	})
-	h.options.keeper.Store(keeper)
+	h.offer(func() { h.options.keeper.Store(keeper) })
 	return keeper.Setup(ctx, mgr)
 }
 
 func (h *components) setupSearch(ctx context.Context, mgr ctrl.Manager) error {
 	registries, err := search.Setup(ctx, mgr)
 	if err == nil {
-		h.options.registries.Store(registries)
+		h.offer(func() { h.options.registries.Store(registries) })
 	}
 	return err
 }

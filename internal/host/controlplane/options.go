@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -34,6 +35,8 @@ import (
 	searchserver "github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/authorization"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
@@ -55,8 +58,8 @@ type ExternalEtcd = etcd.External
 // Options say how to run a control plane. Only DataDir is required.
 type Options struct {
 	Server Server
-	// LeaderElection has only one of several control planes on one storage run the loops. The others serve the API and
-	// take over within 15 seconds of losing it.
+	// LeaderElection has only one of several control planes on one storage run the loops; see package leader. The others serve the API.
+	// One that loses the lease stops its loops and serves the API, too.
 	LeaderElection bool
 
 	// ProbePeriod is how often the health of a member is probed. Default 10 s.
@@ -127,8 +130,15 @@ type Options struct {
 	// guard answers the pages of package restore; nil until the loops are built.
 	guard *atomic.Pointer[restore.Guard]
 
-	// metrics are those of the control plane itself.
+	// term is the present one; nil with one server.
+	term *atomic.Pointer[leader.Term]
+	// templates are those of the present term, which storage notifies of kinds that come into use.
+	templates *atomic.Pointer[hubstore.Store]
+
+	// metrics are those of the control plane itself: of the process, and in a term of the loops of the term.
 	metrics *prometheus.Registry
+	// termMetrics are those of the present term.
+	termMetrics *atomic.Pointer[prometheus.Registry]
 	// loops are the control loops, for metrics and /readyz.
 	loops *controlloop.Set
 }
@@ -158,6 +168,7 @@ func (o Options) complete() Options {
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
 	o.previewer = &atomic.Pointer[answers.Previewer]{}
+	o.templates, o.term = &atomic.Pointer[hubstore.Store]{}, &atomic.Pointer[leader.Term]{}
 	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
 	o.answerHistory()
 	o.Server.Answers.Explain = answered(o.answerer, (*answers.Answerer).Explain)
@@ -178,11 +189,15 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 		access.AdmissionPlugin{Name: admission.AuthorsName, Handler: admission.NewAuthors(o.authors)},
 	)
+	if o.LeaderElection {
+		o.Server.Front = leader.Mark
+		o.Server.Admission = append(o.Server.Admission, access.AdmissionPlugin{Name: leader.AdmissionName, Handler: leader.NewAdmission(o.term)})
+	}
 	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{
 		Cluster: o.lookups.cluster, TokenCluster: o.lookups.tokenCluster, IssuedWith: o.lookups.issuedWith,
 		HoldsCredential: o.lookups.holdsCredential,
 	})
-	o.metrics = prometheus.NewRegistry()
+	o.metrics, o.termMetrics = prometheus.NewRegistry(), &atomic.Pointer[prometheus.Registry]{}
 	o.Server.Search = searchserver.Config{Metrics: o.metrics, Registries: func() searchserver.Registries {
 		if registries := o.registries.Load(); registries != nil {
 			return registries
@@ -190,12 +205,11 @@ func (o Options) complete() Options {
 		return nil
 	}}
 	o.Server.Tunnels = tunnel.NewTunnels(o.Clock, o.metrics)
-	o.loops = controlloop.NewSet(o.metrics, o.Clock)
 	pages := maps.Clone(o.Server.Pages)
 	if pages == nil {
 		pages = map[string]http.Handler{}
 	}
-	for path, handler := range metricsPages(o.metrics) {
+	for path, handler := range exposition.Pages(o.gatherer()) {
 		pages[path] = handler
 	}
 	for _, path := range []string{restore.OrphansPath, restore.StatusPath} {
@@ -203,6 +217,10 @@ func (o Options) complete() Options {
 			guard := o.guard.Load()
 			if guard == nil {
 				http.Error(w, "the control plane is starting", http.StatusServiceUnavailable)
+				return
+			}
+			if o.term.Load().Check() != nil { // it has no connections to members
+				http.Error(w, "members are compared by the server that runs the control loops, and this is another one: send the request to that one", http.StatusServiceUnavailable)
 				return
 			}
 			guard.Pages()[path].ServeHTTP(w, r)
@@ -230,6 +248,18 @@ func (o Options) complete() Options {
 	o.HistoryLimit = cmp.Or(o.HistoryLimit, DefaultHistoryLimit)
 	o.Evict.Timeout = o.GracefulEvictionTimeout
 	return o
+}
+
+// gatherer has the metrics of the process and those of the present term.
+func (o *Options) gatherer() prometheus.Gatherer {
+	process, term := o.metrics, o.termMetrics
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all := prometheus.Gatherers{process}
+		if registry := term.Load(); registry != nil {
+			all = append(all, registry)
+		}
+		return all.Gather()
+	})
 }
 
 // answerHistory has the keeper of revisions answer, once it is built.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
 )
 
 func page(t *testing.T, o Options, path string) (int, string) {
@@ -62,17 +63,17 @@ func TestPagesWhileStarting(t *testing.T) {
 func TestMetricsPages(t *testing.T) {
 	o := Options{}.complete()
 	o.loops.Loop("schedule")
-	code, all := page(t, o, metricsPath)
+	code, all := page(t, o, exposition.Path)
 	if code != http.StatusOK || !strings.Contains(all, "\ngo_goroutines ") {
-		t.Errorf("%s answers %d without the metrics of the process", metricsPath, code)
+		t.Errorf("%s answers %d without the metrics of the process", exposition.Path, code)
 	}
-	code, own := page(t, o, ownMetricsPath)
+	code, own := page(t, o, exposition.OwnPath)
 	if code != http.StatusOK || strings.Contains(own, "\ngo_goroutines ") {
-		t.Errorf("%s answers %d, or has the metrics of the process", ownMetricsPath, code)
+		t.Errorf("%s answers %d, or has the metrics of the process", exposition.OwnPath, code)
 	}
 	for line := range strings.Lines(own) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(all, line[:strings.IndexAny(line, "{ ")]) {
-			t.Errorf("%s lacks %s", metricsPath, line)
+			t.Errorf("%s lacks %s", exposition.Path, line)
 		}
 	}
 }

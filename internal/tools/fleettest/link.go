@@ -74,6 +74,15 @@ func StartLink(t testing.TB, c *Cluster) *Link {
 	return l
 }
 
+// LinkTo puts a link before an address, as host:port, until the test ends. It has no kubeconfig.
+func LinkTo(t testing.TB, target string) *Link {
+	t.Helper()
+	return startLink(t, target)
+}
+
+// Address is the address of the link, as host:port.
+func (l *Link) Address() string { return l.listener.Addr().String() }
+
 func startLink(t testing.TB, target string) *Link {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -183,6 +183,14 @@ func (p *Part) ExpectEnd(t testing.TB, code int, text string) {
 // Kill ends the process as kill -9 does.
 func (p *Part) Kill() { p.process.Kill() }
 
+// Stop ends the process in order.
+func (p *Part) Stop(t testing.TB) {
+	t.Helper()
+	if err := p.process.Stop(); err != nil {
+		t.Errorf("ending %s: %v", p.Name, err)
+	}
+}
+
 // Pause freezes the process: it holds its connections and answers nothing. Resume lets it go on.
 func (p *Part) Pause(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
 

@@ -27,11 +27,9 @@ func Connect(ctx context.Context, dataDir string, external *External) (_ *client
 	if err != nil {
 		return nil, "", err
 	}
-	answers, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	if _, err := client.Status(answers, external.Endpoints[0]); err != nil {
+	if _, _, err := largest(ctx, client); err != nil {
 		_ = client.Close()
-		return nil, "", fmt.Errorf("reaching etcd at %s: %w", external.Endpoints[0], err)
+		return nil, "", fmt.Errorf("reaching etcd: %w", err)
 	}
 	return client, prefix, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -63,18 +65,29 @@ func (e *External) transport() storagebackend.TransportConfig {
 }
 
 // largest is the size of the database of that server of an etcd cluster which is the nearest to its quota. The quota is 0 if
-// etcd is too old to say it.
+// etcd is too old to report it. Servers that do not answer are left out, unless none does.
 func largest(ctx context.Context, client *clientv3.Client) (used, quota int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	for _, endpoint := range client.Endpoints() {
-		status, err := client.Status(ctx, endpoint)
-		if err != nil {
-			return 0, 0, fmt.Errorf("reading the status of etcd at %s: %w", endpoint, err)
+	endpoints := client.Endpoints()
+	answers, faults := make([]*clientv3.StatusResponse, len(endpoints)), make([]error, len(endpoints))
+	var all sync.WaitGroup
+	for i, endpoint := range endpoints {
+		all.Go(func() {
+			if answers[i], faults[i] = client.Status(ctx, endpoint); faults[i] != nil {
+				faults[i] = fmt.Errorf("reading the status of etcd at %s: %w", endpoint, faults[i])
+			}
+		})
+	}
+	all.Wait()
+	answered := false
+	for _, status := range answers {
+		if status != nil && status.DbSize >= used {
+			used, quota, answered = status.DbSize, status.DbSizeQuota, true
 		}
-		if status.DbSize >= used {
-			used, quota = status.DbSize, status.DbSizeQuota
-		}
+	}
+	if !answered {
+		return 0, 0, errors.Join(faults...)
 	}
 	return used, quota, nil
 }

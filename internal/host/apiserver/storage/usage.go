@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type Usage struct {
 	watching bool
 	// known are the results for the resources that were queried. A result that is true stays true.
 	known       map[schema.GroupResource]bool
-	subscribers []func()
+	subscribers []*func()
 }
 
 // NewUsage returns a Usage of what is stored under a prefix, by GROUP/RESOURCE. It owns the client.
@@ -41,11 +42,18 @@ func NewUsage(client *clientv3.Client, clk clock.Clock, prefix string) *Usage {
 }
 
 // Subscribe has notify called when the result for a resource that was queried may have changed. It
-// must return quickly.
-func (u *Usage) Subscribe(notify func()) {
+// must return quickly. The returned function ends that.
+func (u *Usage) Subscribe(notify func()) (stop func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.subscribers = append(u.subscribers, notify)
+	subscriber := &notify
+	u.subscribers = append(u.subscribers, subscriber)
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		// Whoever notifies at this time has the old slice.
+		u.subscribers = slices.DeleteFunc(slices.Clone(u.subscribers), func(s *func()) bool { return s == subscriber })
+	}
 }
 
 // Run watches what is created until the context ends.
@@ -126,6 +134,7 @@ func (u *Usage) notify() {
 	subscribers := u.subscribers
 	u.mu.Unlock()
 	for _, notify := range subscribers {
+		notify := *notify
 		notify()
 	}
 }

@@ -1,4 +1,4 @@
-package controlplane
+package exposition
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,17 +6,18 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 )
 
-// capacityCollector reads what the embedded etcd has to store things when metrics are read.
-type capacityCollector struct {
+// CapacityCollector reads what the embedded etcd has to store things when metrics are read.
+type CapacityCollector struct {
 	capacity                                  func() (etcd.Capacity, bool)
 	full, free, compactions, defragmentations *prometheus.Desc
 }
 
-var _ prometheus.Collector = &capacityCollector{}
+var _ prometheus.Collector = &CapacityCollector{}
 
-func newCapacityCollector(capacity func() (etcd.Capacity, bool)) *capacityCollector {
+// NewCapacityCollector makes one. Capacity returns false for an external etcd.
+func NewCapacityCollector(capacity func() (etcd.Capacity, bool)) *CapacityCollector {
 	result := []string{"result"}
-	return &capacityCollector{
+	return &CapacityCollector{
 		capacity: capacity,
 		full:     prometheus.NewDesc("flagship_storage_full", "1 while the database is at its quota and takes nothing but deletions.", nil, nil),
 		free:     prometheus.NewDesc("flagship_storage_disk_free_bytes", "What the file system of the database has free. When it is full, the process ends.", nil, nil),
@@ -28,14 +29,14 @@ func newCapacityCollector(capacity func() (etcd.Capacity, bool)) *capacityCollec
 }
 
 // Describe implements prometheus.Collector.
-func (c *capacityCollector) Describe(out chan<- *prometheus.Desc) {
+func (c *CapacityCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.full, c.free, c.compactions, c.defragmentations} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector. There are no samples of an external etcd.
-func (c *capacityCollector) Collect(out chan<- prometheus.Metric) {
+func (c *CapacityCollector) Collect(out chan<- prometheus.Metric) {
 	capacity, known := c.capacity()
 	if !known {
 		return

@@ -1,4 +1,4 @@
-package controlplane
+package exposition
 
 import (
 	"errors"
@@ -16,18 +16,19 @@ import (
 )
 
 const (
-	// metricsPath has everything: what the API server, client-go and controller-runtime measure in this process, and the
+	// Path has everything: what the API server, client-go and controller-runtime measure in this process, and the
 	// control plane's own metrics.
-	metricsPath = "/metrics"
-	// ownMetricsPath has the control plane's own metrics only.
-	ownMetricsPath = "/metrics/flagship"
+	Path = "/metrics"
+	// OwnPath has the control plane's own metrics only.
+	OwnPath = "/metrics/flagship"
 )
 
-func metricsPages(own prometheus.Gatherer) map[string]http.Handler {
+// Pages are the pages by path. Own has the control plane's own metrics.
+func Pages(own prometheus.Gatherer) map[string]http.Handler {
 	all := families{legacyregistry.DefaultGatherer, ctrlmetrics.Registry, own}
 	return map[string]http.Handler{
-		metricsPath:    promhttp.HandlerFor(all, promhttp.HandlerOpts{}),
-		ownMetricsPath: promhttp.HandlerFor(own, promhttp.HandlerOpts{}),
+		Path:    promhttp.HandlerFor(all, promhttp.HandlerOpts{}),
+		OwnPath: promhttp.HandlerFor(own, promhttp.HandlerOpts{}),
 	}
 }
 

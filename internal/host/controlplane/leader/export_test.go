@@ -1,0 +1,4 @@
+package leader
+
+// NewTermForTest is New with a lock.
+var NewTermForTest = newTerm

@@ -1,0 +1,111 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+)
+
+// rebuildPause is how long after a failure the loops of a server that lost the lease are built again.
+const rebuildPause = time.Second
+
+// term is one set of loops with their caches. A controller of controller-runtime runs once, so a server that loses the lease builds all of
+// them anew, and is a candidate again once the new caches are filled. With one server there is one term.
+type term struct {
+	mgr ctrl.Manager
+	// lock is held while the loops run; nil with one server.
+	lock *leader.Term
+	// first is true for the first term of the process.
+	first bool
+	// synced is closed when the caches are filled.
+	synced <-chan struct{}
+	cancel context.CancelFunc
+}
+
+// mayWrite is nil with one server.
+func (t *term) mayWrite() func() error {
+	if t.lock == nil {
+		return nil
+	}
+	return t.lock.Check
+}
+
+// end ends everything that the loops may have left.
+func (t *term) end() {
+	t.lock.End()
+	t.cancel()
+}
+
+// lost returns whether the loops ran and the lease was lost.
+func (t *term) lost() bool {
+	if t.lock == nil {
+		return false
+	}
+	select {
+	case <-t.mgr.Elected():
+		return t.lock.Check() != nil
+	default:
+		return false
+	}
+}
+
+// newTerm builds the loops.
+func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
+	o := h.options
+	o.metrics = prometheus.NewRegistry()
+	o.loops = controlloop.NewSet(o.metrics, o.Clock)
+	t := &term{first: first}
+	if o.LeaderElection {
+		if t.lock, err = leader.New(h.server.LoopbackConfig(), o.Clock); err != nil {
+			return nil, err
+		}
+	}
+	o.term.Store(t.lock)
+	if t.mgr, err = newManager(h.server.LoopbackConfig(), t.lock); err != nil {
+		return nil, err
+	}
+	ctx, t.cancel = context.WithCancel(ctx)
+	go func() { // the loops end with the server, too
+		defer t.cancel()
+		select {
+		case <-h.server.Done():
+		case <-ctx.Done():
+		}
+	}()
+	if t.synced, err = setupLoops(ctx, t, h.server, o); err != nil {
+		t.cancel()
+		return nil, err
+	}
+	o.termMetrics.Store(o.metrics)
+	return t, nil
+}
+
+// nextTerm builds the loops anew, until that succeeds or the server ends: the storage may not answer at first.
+func (h *Hub) nextTerm(ctx context.Context) (*term, error) {
+	logger := log.FromContext(ctx).WithName("leader")
+	logger.Info("The lease was lost: the loops of this server have ended, and it serves the API")
+	for {
+		t, err := h.newTerm(ctx, false)
+		if err == nil {
+			return t, nil
+		}
+		logger.Error(err, "The loops cannot be built, trying again", "after", rebuildPause)
+		timer := h.options.Clock.NewTimer(rebuildPause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("building the loops again: %w", err)
+		case <-h.server.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("building the loops again: %w", err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+// Package servers_test runs three servers on an etcd cluster of three, real processes, and makes each of them fail: the API has to be
+// there for clients that try again at another server, no object may be lost, and a server that was the leader may write nothing.
+package servers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+const (
+	// patience is how long everything may take to be as it should be after a fault.
+	patience = 2 * time.Minute
+	// member is the name of the one cluster.
+	member = "member1"
+)
+
+// eventually calls check until it returns nil.
+func eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	last := errors.New("never checked")
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		err := check(ctx)
+		if err != nil {
+			last = err
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v: %v", what, err, last)
+	}
+}
+
+// servers are several servers on one etcd, and a member.
+type servers struct {
+	etcd *etcdCluster
+	all  []*fleettest.Part
+	// links are the connections of each server to each server of etcd.
+	links  [][]*fleettest.Link
+	member *fleettest.Part
+	ns     string
+}
+
+// start runs three servers. The second and the third have the keys of the first.
+func start(t *testing.T) *servers {
+	t.Helper()
+	s := &servers{etcd: startEtcd(t), ns: "load"}
+	for i := range 3 {
+		dir := t.TempDir()
+		if i > 0 {
+			if err := os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(filepath.Join(s.all[0].Dir, "pki"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var links []*fleettest.Link
+		var urls []string
+		for _, m := range s.etcd.members {
+			link := fleettest.LinkTo(t, m.Client)
+			links, urls = append(links, link), append(urls, "http://"+link.Address())
+		}
+		s.links = append(s.links, links)
+		hub := fleettest.StartHubIn(t, dir, "--etcd-servers", strings.Join(urls, ","), "--cluster-probe-period=1s", "--cluster-failure-threshold=3s", "--cluster-success-threshold=1s")
+		hub.Name = fmt.Sprintf("server%d", i)
+		s.all = append(s.all, hub)
+	}
+	s.member = fleettest.StartMember(t, member, "--bare")
+	s.all[0].Join(t, member, s.member.Kubeconfig)
+	fleettest.Create(t, s.all[0].Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
+		fleettest.Policy(s.ns, "all", fleettest.To(member), &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}))
+	return s
+}
+
+// leads returns whether a server runs the loops.
+func leads(ctx context.Context, hub *fleettest.Part) (bool, error) {
+	kube, err := kubernetes.NewForConfig(hub.Config)
+	if err != nil {
+		return false, err
+	}
+	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return false, err
+	}
+	const metric = `leader_election_master_status{name="flagship"} `
+	for line := range bytes.Lines(text) {
+		if value, found := strings.CutPrefix(string(line), metric); found {
+			return strings.TrimSpace(value) == "1", nil
+		}
+	}
+	return false, errors.New("it has no metric of the leader election")
+}
+
+// leader waits until one of the servers, but for those that are left out, runs the loops.
+func (s *servers) leader(t *testing.T, without ...int) int {
+	t.Helper()
+	found := -1
+	eventually(t, "a server runs the loops", func(ctx context.Context) error {
+		var faults []error
+		for i, hub := range s.all {
+			if contains(without, i) {
+				continue
+			}
+			is, err := leads(ctx, hub)
+			if is {
+				found = i
+				return nil
+			}
+			faults = append(faults, err)
+		}
+		return fmt.Errorf("none does: %w", errors.Join(faults...))
+	})
+	return found
+}
+
+func contains(all []int, one int) bool {
+	for _, i := range all {
+		if i == one {
+			return true
+		}
+	}
+	return false
+}
+
+// other is a server that is not the given one.
+func (s *servers) other(than int) *fleettest.Part { return s.all[(than+1)%len(s.all)] }
+
+// put writes ConfigMaps with a version through a server.
+func (s *servers) put(ctx context.Context, c client.Client, count int, version string) error {
+	for i := range count {
+		name := fmt.Sprintf("object-%d", i)
+		wanted := fleettest.ConfigMap(s.ns, name, map[string]string{"version": version})
+		err := c.Update(ctx, wanted)
+		if client.IgnoreNotFound(err) == nil && err != nil {
+			err = c.Create(ctx, wanted)
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// converges waits until the member has what the control plane has in the namespace.
+func (s *servers) converges(t *testing.T, through *fleettest.Part) map[types.NamespacedName]corev1.ConfigMap {
+	t.Helper()
+	present := map[types.NamespacedName]corev1.ConfigMap{}
+	eventually(t, "the member has what the control plane has", func(ctx context.Context) error {
+		templates, copies := &corev1.ConfigMapList{}, &corev1.ConfigMapList{}
+		if err := through.List(ctx, templates, client.InNamespace(s.ns)); err != nil {
+			return err
+		}
+		if err := s.member.List(ctx, copies, client.InNamespace(s.ns), client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
+			return err
+		}
+		clear(present)
+		for _, c := range copies.Items {
+			present[client.ObjectKeyFromObject(&c)] = c
+		}
+		wanted := 0
+		for _, c := range templates.Items {
+			if c.Name == "kube-root-ca.crt" {
+				continue
+			}
+			wanted++
+			if got := present[client.ObjectKeyFromObject(&c)]; got.Data["version"] != c.Data["version"] {
+				return fmt.Errorf("%s has version %q, want %q", c.Name, got.Data["version"], c.Data["version"])
+			}
+		}
+		if wanted != len(present) {
+			return fmt.Errorf("%d objects, want %d", len(present), wanted)
+		}
+		return nil
+	})
+	return present
+}

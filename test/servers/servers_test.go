@@ -1,0 +1,320 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// TestServers shares the servers among faults of each kind, since they take long to start.
+func TestServers(t *testing.T) {
+	s := start(t)
+	first := s.leader(t)
+	if err := s.put(t.Context(), s.other(first), 20, "first"); err != nil {
+		t.Fatal(err)
+	}
+	s.converges(t, s.other(first))
+	load := s.startLoad(t)
+	t.Run("OtherKeys", func(t *testing.T) { otherKeys(t, s) })
+	t.Run("Paused", func(t *testing.T) { leaderPaused(t, s) })
+	t.Run("Partitioned", func(t *testing.T) { leaderPartitioned(t, s) })
+	t.Run("Etcd", func(t *testing.T) { etcdFails(t, s) })
+	t.Run("Rolled", func(t *testing.T) { serversRolled(t, s) })
+	t.Run("Killed", func(t *testing.T) { leaderKilled(t, s) })
+	load.end(t)
+}
+
+// otherKeys: a server with keys of its own is refused, in one line, and changes nothing.
+func otherKeys(t *testing.T, s *servers) {
+	fleettest.ExpectRefusal(t, "are not those of the control plane in this etcd (ca.key, front-proxy-ca.key, service-account.key, secret-encryption.key): copy the directory",
+		"server", "--data-dir", filepath.Join(t.TempDir(), "other"), "--port", "0", "--etcd-servers", strings.Join(s.etcd.endpoints(), ","))
+}
+
+// leaderPaused stops the leader in the middle of its work for longer than the lease. Others take over and write newer versions. When it goes
+// on, with queues full of the older version, it writes nothing.
+func leaderPaused(t *testing.T, s *servers) {
+	const objects = 60
+	old := s.leader(t)
+	through := s.other(old)
+	if err := s.put(t.Context(), through, objects, "older"); err != nil {
+		t.Fatal(err)
+	}
+	s.all[old].Pause(t)
+	paused := time.Now()
+	now := s.leader(t, old)
+	t.Logf("paused: another server ran the loops after %s", time.Since(paused).Round(time.Millisecond))
+	if err := s.put(t.Context(), through, objects, "newer"); err != nil {
+		t.Fatal(err)
+	}
+	before := s.converges(t, through)
+	bindings := s.bindings(t, through)
+
+	s.all[old].Resume(t)
+	s.follows(t, old)
+	after := s.converges(t, through)
+	for key, was := range before {
+		is := after[key]
+		if strings.HasPrefix(key.Name, "object-") && is.ResourceVersion != was.ResourceVersion {
+			t.Errorf("%s was written after the pause:\n%s", key, cmp.Diff(was, is))
+		}
+	}
+	for name, generation := range s.bindings(t, through) {
+		if strings.HasPrefix(name, "object-") && generation != bindings[name] {
+			t.Errorf("binding %s was written after the pause: generation %d, then %d", name, bindings[name], generation)
+		}
+	}
+	if is, err := leads(t.Context(), s.all[now]); err != nil || !is {
+		t.Errorf("the server that took over does not run the loops any more: %v", err)
+	}
+}
+
+// bindings are the generations of bindings by name. No evictions are among them.
+func (s *servers) bindings(t *testing.T, through *fleettest.Part) map[string]int64 {
+	t.Helper()
+	list := &workv1alpha2.ResourceBindingList{}
+	if err := through.List(t.Context(), list, client.InNamespace(s.ns)); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int64{}
+	for i := range list.Items {
+		b := &list.Items[i]
+		found[b.Name] = b.Generation
+		if len(b.Spec.GracefulEvictionTasks) > 0 {
+			t.Errorf("%s is evicted: %v", b.Name, b.Spec.GracefulEvictionTasks)
+		}
+	}
+	return found
+}
+
+// follows waits until a server runs no loops, serves what the others wrote, and is ready.
+func (s *servers) follows(t *testing.T, i int) {
+	t.Helper()
+	mark := fleettest.ConfigMap(metav1.NamespaceDefault, "mark-"+fmt.Sprint(time.Now().UnixNano()), nil)
+	fleettest.Create(t, s.other(i).Cluster, mark)
+	eventually(t, s.all[i].Name+" follows", func(ctx context.Context) error {
+		if is, err := leads(ctx, s.all[i]); err != nil || is {
+			return fmt.Errorf("it runs the loops: %t, %w", is, err)
+		}
+		list := &corev1.ConfigMapList{} // from its watch cache
+		if err := s.all[i].List(ctx, list, client.InNamespace(metav1.NamespaceDefault), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
+			return err
+		}
+		for _, c := range list.Items {
+			if c.Name == mark.Name {
+				return s.ready(ctx, i)
+			}
+		}
+		return errors.New("it does not have what another server wrote")
+	})
+}
+
+// ready returns what /readyz of a server lacks.
+func (s *servers) ready(ctx context.Context, i int) error {
+	kube, err := kubernetes.NewForConfig(s.all[i].Config)
+	if err != nil {
+		return err
+	}
+	return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+// leaderPartitioned: the leader does not reach etcd. It serves on once it does, and another server runs the loops.
+func leaderPartitioned(t *testing.T, s *servers) {
+	old := s.leader(t)
+	for _, link := range s.links[old] {
+		link.Set(fleettest.Trouble{Held: true})
+	}
+	cut := time.Now()
+	s.leader(t, old)
+	t.Logf("partitioned: another server ran the loops after %s", time.Since(cut).Round(time.Millisecond))
+	eventually(t, "the server without storage runs no loops", func(ctx context.Context) error {
+		is, err := leads(ctx, s.all[old])
+		if err == nil && is {
+			err = errors.New("it does")
+		}
+		return err
+	})
+	for _, link := range s.links[old] {
+		link.Set(fleettest.Trouble{})
+	}
+	s.follows(t, old)
+	select {
+	case <-s.all[old].Ended():
+		t.Error("it ended")
+	default:
+	}
+}
+
+// etcdFails: another server of etcd leads, one is lost, and what watches continue from is compacted.
+func etcdFails(t *testing.T, s *servers) {
+	s.etcd.move(t)
+	s.works(t, "moved")
+	leads, _, err := s.etcd.leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.etcd.kill(leads)
+	s.works(t, "lost")
+	s.etcd.compact(t)
+	s.works(t, "compacted")
+	s.etcd.start(t, leads)
+	eventually(t, "etcd is whole", func(ctx context.Context) error {
+		_, _, err := s.etcd.leader(ctx)
+		return err
+	})
+	s.works(t, "whole")
+}
+
+// works writes a version through each server in turn, and waits until the member has it.
+func (s *servers) works(t *testing.T, version string) {
+	t.Helper()
+	began := time.Now()
+	for i, hub := range s.all {
+		eventually(t, "objects are written through "+hub.Name, func(ctx context.Context) error {
+			return s.put(ctx, hub, 5, fmt.Sprintf("%s-%d", version, i))
+		})
+	}
+	s.converges(t, s.all[0])
+	t.Logf("%s: everything was written after %s", version, time.Since(began).Round(time.Millisecond))
+}
+
+// serversRolled: each server ends in order and starts again, the leader, too.
+func serversRolled(t *testing.T, s *servers) {
+	before := s.converges(t, s.all[0])
+	for i, hub := range s.all {
+		was := s.leader(t)
+		began := time.Now()
+		hub.Stop(t)
+		stopped := time.Now()
+		if was == i {
+			s.leader(t, i)
+			t.Logf("stopped in order: another server ran the loops %s after the signal and %s after the end", time.Since(began).Round(time.Millisecond), time.Since(stopped).Round(time.Millisecond))
+		}
+		hub.Start(t)
+	}
+	s.leader(t)
+	for key, is := range s.converges(t, s.all[0]) {
+		if was, existed := before[key]; existed && was.UID != is.UID {
+			t.Errorf("%s was created again", key)
+		}
+	}
+}
+
+// leaderKilled: a crash.
+func leaderKilled(t *testing.T, s *servers) {
+	old := s.leader(t)
+	s.all[old].Kill()
+	killed := time.Now()
+	s.leader(t, old)
+	t.Logf("killed: another server ran the loops after %s", time.Since(killed).Round(time.Millisecond))
+	through := s.other(old)
+	if err := s.put(t.Context(), through, 20, "after a crash"); err != nil {
+		t.Fatal(err)
+	}
+	s.converges(t, through)
+	fleettest.ExpectEventually(t, through.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, func(c *clusterv1alpha1.Cluster) error {
+		return fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	})
+	s.all[old].Start(t)
+	s.follows(t, old)
+}
+
+// load writes objects as long as the test runs, as a client that tries again at the next server.
+type load struct {
+	servers *servers
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	written map[types.NamespacedName]types.UID
+	// tries are attempts that failed, and gap is the longest time without success.
+	tries int
+	gap   time.Duration
+	err   error
+}
+
+func (s *servers) startLoad(t *testing.T) *load {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{servers: s, cancel: cancel, written: map[types.NamespacedName]types.UID{}}
+	l.running.Go(func() { l.run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		l.running.Wait()
+	})
+	return l
+}
+
+func (l *load) run(ctx context.Context) {
+	last, at := time.Now(), 0
+	for number := 0; ctx.Err() == nil; number++ {
+		c := fleettest.ConfigMap(l.servers.ns, fmt.Sprintf("load-%d", number), map[string]string{"version": "1"})
+		for tried := 0; ; tried++ {
+			one, cancel := context.WithTimeout(ctx, 2*time.Second)
+			created := c.DeepCopy()
+			err := l.servers.all[at].Create(one, created)
+			if apierrors.IsAlreadyExists(err) && tried > 0 { // the answer to an earlier try was lost
+				err = l.servers.all[at].Get(one, client.ObjectKeyFromObject(c), created)
+			}
+			cancel()
+			if err == nil {
+				l.written[client.ObjectKeyFromObject(c)] = created.UID
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			l.tries++
+			at = (at + 1) % len(l.servers.all)
+			if tried > 100 {
+				l.err = fmt.Errorf("object %d cannot be written at any server: %w", number, err)
+				return
+			}
+		}
+		l.gap = max(l.gap, time.Since(last))
+		last = time.Now()
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// end waits until everything that was written is in the member, as it was written.
+func (l *load) end(t *testing.T) {
+	t.Helper()
+	l.cancel()
+	l.running.Wait()
+	if l.err != nil {
+		t.Error(l.err)
+	}
+	t.Logf("load: %d objects written, %d tries failed, %s was the longest time for one", len(l.written), l.tries, l.gap.Round(time.Millisecond))
+	l.servers.converges(t, l.servers.all[0])
+	list := &corev1.ConfigMapList{}
+	if err := l.servers.all[0].List(t.Context(), list, client.InNamespace(l.servers.ns)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list.Items {
+		key := client.ObjectKeyFromObject(&c)
+		if uid, ours := l.written[key]; ours && uid != c.UID {
+			t.Errorf("%s is another object than was written", key)
+		}
+		delete(l.written, key)
+	}
+	if len(l.written) > 0 {
+		t.Errorf("%d objects are lost: %v", len(l.written), l.written)
+	}
+}
