@@ -22,13 +22,13 @@ const (
 	// Name is that of the Lease, in the namespace karmada-system.
 	Name = "flagship"
 	// RetryPeriod is the pause between two renewals, and at most 2.2 times as long the pause between two tries to take over. A lock that
-	// was released is taken within 1.1 seconds.
-	RetryPeriod = 500 * time.Millisecond
+	// was released is taken within 0.7 seconds.
+	RetryPeriod = 300 * time.Millisecond
 	// RenewDeadline is how long a term holds the lock after a renewal. It covers an election among the servers of etcd, which takes 1 to 2
 	// seconds, and two renewals without an answer.
 	RenewDeadline = 5 * time.Second
 	// Duration is how long after the last renewal that it saw another server takes over. A crash is noticed after Duration and two pauses
-	// of up to 1.1 seconds: 9.2 seconds at most.
+	// of up to 0.7 seconds: 8.4 seconds at most.
 	Duration = 7 * time.Second
 	// requestTimeout bounds a request about the Lease, so that one without an answer leaves time for others before RenewDeadline.
 	requestTimeout = 2 * time.Second

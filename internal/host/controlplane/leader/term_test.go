@@ -255,7 +255,7 @@ func leaderPaused(t *testing.T, pause, ahead time.Duration) {
 // TestFence: a client writes while the term holds the lock, and reads at any time.
 func TestFence(t *testing.T) {
 	answered := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/slow") {
 			<-answered
 		}
