@@ -41,6 +41,8 @@ func TestAnswers(t *testing.T) {
 		})
 	})
 	page.close(t)
+	t.Run("Doctor", func(t *testing.T) { doctor(t, fleet, binary) })
+	t.Run("SupportBundle", func(t *testing.T) { supportBundle(t, fleet, binary) })
 }
 
 // page is docs/answers.md, which has each command with its output in a block of its own.

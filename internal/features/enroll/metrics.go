@@ -18,6 +18,7 @@ const (
 
 type metrics struct {
 	expiry   *prometheus.GaugeVec
+	due      *prometheus.GaugeVec
 	renewals *prometheus.CounterVec
 }
 
@@ -29,6 +30,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "flagship_credential_expiry_timestamp_seconds",
 			Help: "When the token for a cluster expires, in seconds since 1970, by use: controller or impersonator. Absent for tokens without expiry.",
 		}, []string{"cluster", "use"}),
+		due: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "flagship_credential_renewal_timestamp_seconds",
+			Help: "When the token for a cluster is to be renewed, after a third of its life, in seconds since 1970, by use. In the past while renewals fail.",
+		}, []string{"cluster", "use"}),
 		renewals: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_credential_renewals_total",
 			Help: "Requests of new tokens for clusters, by result: ok, ok_with_renewal_token if the cluster did not accept the token, or failed.",
@@ -36,18 +41,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 }
 
-// token notes when the token for a cluster expires.
+// token notes when the token for a cluster is to be renewed, and when it expires.
 func (m *metrics) token(cluster string, use clusterv1alpha1.CredentialUse, token memberaccount.Life) {
 	if token.Ends.IsZero() {
 		m.expiry.DeleteLabelValues(cluster, string(use))
+		m.due.DeleteLabelValues(cluster, string(use))
 		return
 	}
+	m.due.WithLabelValues(cluster, string(use)).Set(float64(token.Renewal().Unix()))
 	m.expiry.WithLabelValues(cluster, string(use)).Set(float64(token.Ends.Unix()))
 }
 
 // forget drops what is noted of a cluster that is no member any more.
 func (m *metrics) forget(cluster string) {
 	m.expiry.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+	m.due.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 }
 
 func (m *metrics) renewal(result string) { m.renewals.WithLabelValues(result).Inc() }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -41,6 +42,11 @@ func (o *Output) Print(s Streams, items any, header string, rows [][]string) err
 	})
 }
 
+// PrintText is like Print, for what is no table of columns.
+func (o *Output) PrintText(s Streams, answer any, text func() string) error {
+	return PrintAs(s, o.format, answer, text)
+}
+
 // PrintAs writes an answer as JSON or YAML; in any other format the text is what is written.
 func PrintAs(s Streams, format string, answer any, text func() string) error {
 	var out string
@@ -62,6 +68,16 @@ func PrintAs(s Streams, format string, answer any, text func() string) error {
 	}
 	_, err := fmt.Fprint(s.Out, out)
 	return err
+}
+
+// Printable replaces what a terminal may take as a command: messages have parts that tenants wrote.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
 }
 
 // OrNone is the text for an empty cell of a table.

@@ -69,6 +69,21 @@ func (l *Lock) sign() error {
 // Release unlocks the data directory.
 func (l *Lock) Release() { _ = l.file.Close() }
 
+// Holder returns the process that locked a data directory last, which may have ended since. It takes no lock, which could keep a server
+// from starting.
+func Holder(dir string) (int, error) {
+	file, err := os.Open(filepath.Join(dir, LockFile))
+	if err != nil {
+		return 0, fmt.Errorf("finding the process of data directory %s: %w", dir, withoutPath(err))
+	}
+	defer func() { _ = file.Close() }()
+	pid := lockHolder(file)
+	if pid == 0 {
+		return 0, fmt.Errorf("data directory %s names no process", dir)
+	}
+	return pid, nil
+}
+
 func lockHolder(file *os.File) int {
 	data, err := io.ReadAll(io.LimitReader(file, 32))
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,7 +52,7 @@ cluster does not answer any more.`,
 			}
 			rows := make([][]string, 0, len(found))
 			for _, w := range found {
-				rows = append(rows, []string{cli.OrNone(strings.Join(w.Clusters, ",")), w.Kind, cli.OrNone(w.Namespace), w.Name, w.Reason, cli.OrNone(printable(w.Message))})
+				rows = append(rows, []string{cli.OrNone(strings.Join(w.Clusters, ",")), w.Kind, cli.OrNone(w.Namespace), w.Name, w.Reason, cli.OrNone(cli.Printable(w.Message))})
 			}
 			return out.Print(s, found, "CLUSTER KIND NAMESPACE NAME REASON MESSAGE", rows)
 		},
@@ -142,16 +141,6 @@ If that is not so, the object runs twice. The copies in the cluster are deleted 
 	c.ValidArgsFunction = hub.ClusterNames
 	c.Flags().BoolVar(&confirm, "confirm", false, "nothing runs in the clusters any more")
 	return c
-}
-
-// printable replaces what a terminal may take as a command: messages have parts that tenants wrote.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
 }
 
 // withRight adds to a refusal which right is missing.

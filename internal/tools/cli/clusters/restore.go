@@ -104,7 +104,7 @@ func reportCommand(s cli.Streams, path string, c *cobra.Command) *cobra.Command 
 		if err != nil {
 			return err
 		}
-		reports, err := fetchReports(cmd.Context(), cfg, path, clusters)
+		reports, err := FetchReports(cmd.Context(), cfg, path, clusters)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,8 @@ func reportCommand(s cli.Streams, path string, c *cobra.Command) *cobra.Command 
 	return c
 }
 
-func fetchReports(ctx context.Context, hub *rest.Config, path string, clusters []string) (_ []restore.Report, err error) {
+// FetchReports reads one of the pages restore.OrphansPath and restore.StatusPath, of all clusters if none is named.
+func FetchReports(ctx context.Context, hub *rest.Config, path string, clusters []string) (_ []restore.Report, err error) {
 	httpClient, err := rest.HTTPClientFor(hub)
 	if err != nil {
 		return nil, fmt.Errorf("building a client: %w", err)

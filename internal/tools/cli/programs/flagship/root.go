@@ -7,6 +7,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/doctor"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/drift"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/history"
@@ -15,6 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli/migrate"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/preview"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/support"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/trial"
 )
 
@@ -32,5 +34,5 @@ member clusters that the policy chooses, keeps it there, and brings its status b
   flagship up       a playground with members that are real API servers
   flagship server   the control plane alone`,
 	}, trial.Commands(s), server.Commands(s), clusters.Commands(s), agents.Commands(s), members.Commands(s), history.Commands(s), preview.Commands(s), migrate.Commands(s),
-		[]*cobra.Command{drift.NewCommand(s), explain.NewCommand(s), interpret.NewCommand(s)})
+		[]*cobra.Command{doctor.NewCommand(s), support.NewCommand(s), drift.NewCommand(s), explain.NewCommand(s), interpret.NewCommand(s)})
 }

@@ -7,11 +7,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/clusters"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/doctor"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/drift"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/explain"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/history"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/preview"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/support"
 )
 
 // Root is the program.
@@ -21,5 +23,5 @@ func Root(s cli.Streams) *cobra.Command {
 		Short: "A multi-cluster Kubernetes control plane",
 		Long:  "Runs and operates the control plane of Flagship. Every command is the one of the same name in flagship.",
 	}, server.Commands(s), clusters.Commands(s), agents.Commands(s), history.Commands(s), preview.Commands(s),
-		[]*cobra.Command{drift.NewCommand(s), explain.NewCommand(s)})
+		[]*cobra.Command{doctor.NewCommand(s), support.NewCommand(s), drift.NewCommand(s), explain.NewCommand(s)})
 }

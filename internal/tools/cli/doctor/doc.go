@@ -1,0 +1,2 @@
+// Package doctor has the command that checks a control plane and its members.
+package doctor

@@ -1,0 +1,2 @@
+// Package gather reads what the checks of a control plane judge, with the rights of the caller and in bounded time.
+package gather
