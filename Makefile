@@ -58,6 +58,10 @@ test-unit: ## Run the tests that need no API server.
 test-dra: build ## Run a resource driver built on the libraries of Kubernetes 1.30 against the hub (its own module).
 	cd test/dra-driver && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./...
 
+.PHONY: test-observability
+test-observability: ## Run the alerts and check the dashboard of deploy/observability with Prometheus' engine (its own module).
+	cd test/observability && $(GO) test -count=1 ./...
+
 .PHONY: test-conformance
 test-conformance: build ## Run Kubernetes' own end-to-end tests of API machinery against the hub (its own module; about half an hour).
 	cd test/conformance && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -parallel 8 -timeout 90m ./...

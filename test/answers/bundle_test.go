@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,7 +39,7 @@ func supportBundle(t *testing.T, fleet *fleettest.Fleet, binary string) {
 	container := &web.Spec.Template.Spec.Containers[0]
 	container.Env, container.Args = []corev1.EnvVar{{Name: "A", Value: seed}}, []string{"--password=" + seed}
 	secret := fleettest.Secret(shop, "seeded", map[string]string{"a": seed})
-	policy := fleettest.Policy(shop, "seeded", fleettest.To("member1"), web, secret)
+	policy := fleettest.Policy(shop, "seeded", fleettest.To("member1", "member2"), web, secret)
 	policy.Annotations = map[string]string{lastApplied: seed}
 	overrides := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "seeded"}}
 	overrides.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: "seeded"}}
@@ -51,10 +53,24 @@ func supportBundle(t *testing.T, fleet *fleettest.Fleet, binary string) {
 		Raw: []byte(`{"apiVersion":"example.com/v1","kind":"Database","metadata":{"name":"x"},"spec":{"auth":{"value":"` + seed + `"}}}`)}}}
 	fleettest.Create(t, fleet.Hub, secret, web, overrides, policy, custom)
 	fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
-		Namespace: workv1alpha1.ExecutionNamespace("member1"), Name: workv1alpha1.WorkName("Deployment", shop, "seeded"),
-	}}, fleettest.Exists)
+		Namespace: workv1alpha1.ExecutionNamespace("member2"), Name: workv1alpha1.WorkName("Deployment", shop, "seeded"),
+	}}, func(w *workv1alpha1.Work) error { // the rights there were removed
+		if c := meta.FindStatusCondition(w.Status.Conditions, workv1alpha1.WorkApplied); c == nil || c.Status != metav1.ConditionFalse {
+			return fmt.Errorf("its condition is %v", c)
+		}
+		return nil
+	})
 
 	kubeconfig := filepath.Join(fleet.Dir, "hub.kubeconfig")
+	metrics := []string{ // what deploy/observability and the checks of storage use of the programs inside
+		`etcd_disk_wal_fsync_duration_seconds_bucket\{le="0.128"\}`, `etcd_mvcc_db_total_size_in_bytes [1-9]`, `etcd_mvcc_db_total_size_in_use_in_bytes [1-9]`,
+		`workqueue_queue_duration_seconds_bucket\{[^}]*name="propagate"`, `workqueue_queue_duration_seconds_bucket\{[^}]*name="schedule"`,
+		`workqueue_queue_duration_seconds_bucket\{[^}]*name="render-resourcebinding"`, `workqueue_queue_duration_seconds_bucket\{[^}]*name="aggregate"`,
+		`apiserver_request_total\{code="[^}]*verb="`, `(?m)^process_resident_memory_bytes [1-9]`,
+		`flagship_cluster_ready\{cluster="member1"\} 1\n`, `flagship_cluster_ready\{cluster="member3"\} 0\n`,
+		`flagship_works_not_applied\{cluster="member2",reason="Forbidden"\} [1-9]`, `flagship_work_arrival_seconds_count [1-9]`,
+		`flagship_credential_renewal_timestamp_seconds\{cluster="member2",use="controller"\} [1-9]`,
+	}
 	seeds := append(credentials(t, fleet, kubeconfig), seed)
 	for _, args := range [][]string{nil, {"--manifests"}} {
 		files := unpack(t, binary, append([]string{"--kubeconfig", kubeconfig, "--data-dir", filepath.Join(fleet.Dir, "hub")}, args...)...)
@@ -68,9 +84,14 @@ func supportBundle(t *testing.T, fleet *fleettest.Fleet, binary string) {
 				t.Errorf("README.md lacks %s", name)
 			}
 		}
+		for _, want := range metrics {
+			if !regexp.MustCompile(want).MatchString(files["metrics.txt"]) {
+				t.Errorf("metrics.txt lacks %s", want)
+			}
+		}
 		for name, want := range map[string]string{
 			"version.json": "goVersion|platform", "server-version.json": "gitVersion", "doctor.txt": "member3: ClusterNotReachable", "readyz.txt": "ok",
-			"metrics.txt": "flagship_member_reachable", "flags.txt": `(?m)^up$`, "clusters.yaml": "name: member3", "propagationpolicies.yaml": "name: seeded",
+			"flags.txt": `(?m)^up$`, "clusters.yaml": "name: member3", "propagationpolicies.yaml": "name: seeded",
 			"overridepolicies.yaml": "operator: add", "resourcebindings.yaml": "name: seeded-deployment", "works.yaml": "kind: Database", "events.yaml": "reason: ",
 			"clusterresourcebindings.yaml": "", "README.md": "goroutines.txt .* not complete: ",
 		} {

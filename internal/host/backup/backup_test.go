@@ -278,6 +278,9 @@ func TestABackupIsAFileThatNothingReplaces(t *testing.T) {
 	if _, err := save(now); err == nil {
 		t.Error("a backup of the same second is replaced")
 	}
+	if last, known := backup.Last(from.DataDir); !known || !last.Equal(made[3].Time) {
+		t.Errorf("the last backup was made %s, %t; want %s", last, known, made[3].Time)
+	}
 	// Files that Prune did not make stay: a backup of another control plane, and others.
 	for _, name := range []string{"flagship-00000000-20250102T030405Z.tar.gz.age", "flagship-x.tar.gz.age", "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

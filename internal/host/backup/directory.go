@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"filippo.io/age"
 
 	"github.com/flagship-k8s/flagship/internal/host/backup/archive"
+	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
 // nameTime is the time in the name of a backup.
@@ -65,7 +67,23 @@ func Save(ctx context.Context, from Storage, dir string, now time.Time, progress
 	if err := errors.Join(os.Link(file.Name(), stored.Path), syncDir(dir)); err != nil {
 		return Stored{}, summary, fmt.Errorf("naming the backup: %w", err)
 	}
+	if err := atomicfile.Write(filepath.Join(from.DataDir, lastFile), []byte(now.Format(time.RFC3339)+"\n"), 0o600); err != nil {
+		return Stored{}, summary, fmt.Errorf("the backup %s is complete; noting its time in the data directory, for the metric of its age: %w", stored.Path, err)
+	}
 	return stored, summary, nil
+}
+
+// lastFile is the file in a data directory with the time of the last backup. Backups leave out files that begin with a dot.
+const lastFile = ".last-backup"
+
+// Last is when the last backup of the control plane with this data directory was begun that is complete; false if none is known.
+func Last(dataDir string) (time.Time, bool) {
+	text, err := os.ReadFile(filepath.Join(dataDir, lastFile))
+	if err != nil {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
+	return at, err == nil
 }
 
 // List returns the backups in a directory by their names, the newest first.

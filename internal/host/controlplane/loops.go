@@ -206,6 +206,9 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 	if t.first { // later, the API is served while caches are filled
 		server.AddLoop("caches", synced.check)
 	}
+	if err := o.metrics.Register(newFleetCollector(mgr.GetCache(), synced.check)); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
 	h.setupPreview(server, synced.done)
 	if err := h.setupSearch(ctx, mgr); err != nil {
 		return nil, fmt.Errorf("setting up search: %w", err)

@@ -91,6 +91,7 @@ type Applier struct {
 	// changedKinds are those whose Works are still to be queued.
 	changedKinds interpret.PendingKinds
 	metrics      *brakeMetrics
+	arrival      prometheus.Histogram
 
 	braking       brakeLoop
 	queues        *memberqueue.Queues
@@ -138,7 +139,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	}
 	a := &Applier{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
-		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps,
+		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), arrival: newArrival(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps,
 	}
 	a.braking.Applier = a
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)

@@ -7,6 +7,15 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 )
 
+// newArrival measures how long new Works take to their member.
+func newArrival(r prometheus.Registerer) prometheus.Histogram {
+	return promauto.With(r).NewHistogram(prometheus.HistogramOpts{
+		Name:    "flagship_work_arrival_seconds",
+		Help:    "Time from the creation of a Work until it is applied to its member for the first time. The API server notes creations by the second.",
+		Buckets: []float64{1, 2, 5, 10, 30, 60, 120, 300, 900, 3600},
+	})
+}
+
 // brakeMetrics are 1 while the brake of a cluster is engaged, and how many Works wait for it.
 type brakeMetrics struct{ engaged, waiting *prometheus.GaugeVec }
 

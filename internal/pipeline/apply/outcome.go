@@ -41,6 +41,9 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	if len(failures) == 0 {
 		a.troubles.End(key)
 		a.setDropped(work, results)
+		if work.Generation == 1 && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) {
+			a.arrival.Observe(a.clock.Since(work.CreationTimestamp.Time).Seconds())
+		}
 		setDrift, again := a.drift(work)
 		a.report.Update(key, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			setDrift(status)

@@ -25,11 +25,19 @@ const (
 
 // Pages are the pages by path. Own has the control plane's own metrics.
 func Pages(own prometheus.Gatherer) map[string]http.Handler {
-	all := families{legacyregistry.DefaultGatherer, ctrlmetrics.Registry, own}
+	all := families{legacyregistry.DefaultGatherer, ctrlmetrics.Registry, own, embeddedEtcd(prometheus.DefaultGatherer)}
 	return map[string]http.Handler{
 		Path:    promhttp.HandlerFor(all, promhttp.HandlerOpts{}),
 		OwnPath: promhttp.HandlerFor(own, promhttp.HandlerOpts{}),
 	}
+}
+
+// embeddedEtcd leaves of a registry what etcd measures, whose packages register it in the default one.
+func embeddedEtcd(from prometheus.Gatherer) prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		found, err := from.Gather()
+		return slices.DeleteFunc(found, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "etcd_") }), err
+	})
 }
 
 // families gathers from several registries. Each of the first two has metrics of the Go runtime and the process, which

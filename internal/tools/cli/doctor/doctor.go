@@ -77,7 +77,7 @@ Exit codes: 0 all is well, 1 something is a warning or could not be checked, 2 s
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long all checks may take")
 	f.DurationVar(&o.memberTimeout, "member-timeout", 5*time.Second, "how long each member may take; members are checked at the same time")
 	f.DurationVar(&o.patience, "patience", 5*time.Minute, "how long a deletion, a certificate request of an agent, or an object without what it belongs to is no trouble")
-	f.StringVar(&backupDir, "backup-dir", "", "directory of backups whose newest one is checked (default: backups are not checked)")
+	f.StringVar(&backupDir, "backup-dir", "", "directory of backups whose newest one is checked (default: the time that the control plane has of its last backup)")
 	f.DurationVar(&o.backupAge, "backup-age", 24*time.Hour, "age above which the newest backup is a failure")
 	return c
 }

@@ -308,25 +308,34 @@ func Permissions(f Facts) []Result {
 	return r.done("the control plane has the rights that it needs in %d members", checked)
 }
 
-// Backups checks the age of the newest backup.
+// Backups checks the age of the newest backup: by the directory that was named, or by the time that the control plane has of the last one.
 func Backups(f Facts) []Result {
-	if f.Backups == nil {
-		return nil
-	}
 	r := &report{check: "backups"}
-	if r.unread("backups", f.Backups.Err) {
+	const next = "'flagship backup create', and see that 'flagship backup schedule' runs"
+	made := f.Backups
+	if made == nil {
+		if r.unread("metrics", f.Metrics.Err) {
+			return r.done("")
+		}
+		last, known := f.Metrics.Value.one("flagship_backup_last_timestamp_seconds")
+		if !known {
+			r.add(Warning, next+"; --backup-dir names the directory of those made elsewhere", "the control plane has never been backed up from its data directory")
+			return r.done("")
+		}
+		made = &Read[[]time.Time]{Value: []time.Time{time.Unix(int64(last), 0)}}
+	}
+	if r.unread("backups", made.Err) {
 		return r.done("")
 	}
-	const next = "'flagship backup create', and see that 'flagship backup schedule' runs"
-	if len(f.Backups.Value) == 0 {
+	if len(made.Value) == 0 {
 		r.add(Failure, next, "the directory has no backup")
 		return r.done("")
 	}
-	newest := f.Now.Sub(slices.MaxFunc(f.Backups.Value, time.Time.Compare))
+	newest := f.Now.Sub(slices.MaxFunc(made.Value, time.Time.Compare))
 	if newest > cmp.Or(f.BackupAge, 24*time.Hour) {
 		r.add(Failure, next, "the newest backup is %s old", duration.HumanDuration(newest))
 	}
-	return r.done("%d, the newest is %s old", len(f.Backups.Value), duration.HumanDuration(newest))
+	return r.done("the newest is %s old", duration.HumanDuration(newest))
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

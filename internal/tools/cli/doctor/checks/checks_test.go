@@ -182,10 +182,20 @@ func TestOneCheckReportsAtMostTen(t *testing.T) {
 	}
 }
 
-func TestNoDirectoryIsNoBackupCheck(t *testing.T) {
-	f := healthy()
-	f.Backups = nil
-	if got := Backups(f); got != nil {
-		t.Errorf("got %+v", got)
+func TestBackupsByTheMetric(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last []Sample
+		want Status
+	}{
+		"Never": {nil, Warning},
+		"Now":   {[]Sample{{Value: float64(now.Add(-time.Hour).Unix())}}, OK},
+		"Old":   {[]Sample{{Value: float64(now.Add(-8 * time.Hour).Unix())}}, Failure},
+	} {
+		f := healthy()
+		f.Backups = nil
+		f.Metrics.Value["flagship_backup_last_timestamp_seconds"] = tc.last
+		if got := Backups(f); len(got) != 1 || got[0].Status != tc.want {
+			t.Errorf("%s: got %+v, want %s", name, got, tc.want)
+		}
 	}
 }

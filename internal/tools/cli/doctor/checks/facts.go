@@ -40,7 +40,7 @@ type Facts struct {
 	Templates Read[map[Template]bool]
 	// Orphans are the objects in members that have no Work.
 	Orphans Read[[]Orphans]
-	// Backups is when each backup in a directory was made. Nil if no directory was named.
+	// Backups is when each backup in a directory was made. Nil if no directory was named: then the metric counts.
 	Backups *Read[[]time.Time]
 	// BackupAge is the age above which the newest backup is too old.
 	BackupAge time.Duration

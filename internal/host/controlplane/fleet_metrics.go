@@ -1,0 +1,88 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+)
+
+// fleetCollector counts what conditions of Clusters and Works report when metrics are read, so that it is as the objects are.
+type fleetCollector struct {
+	reader client.Reader
+	// synced returns nil once the caches are complete. Reads do not wait then.
+	synced            func() error
+	ready, notApplied *prometheus.Desc
+}
+
+var _ prometheus.Collector = &fleetCollector{}
+
+func newFleetCollector(reader client.Reader, synced func() error) *fleetCollector {
+	return &fleetCollector{
+		reader: reader, synced: synced,
+		ready: prometheus.NewDesc("flagship_cluster_ready", "1 while the condition Ready of a Cluster is True, else 0.", []string{"cluster"}, nil),
+		notApplied: prometheus.NewDesc("flagship_works_not_applied",
+			"Works whose condition Applied is False, by cluster and by the reason of the condition.", []string{"cluster", "reason"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *fleetCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.ready
+	out <- c.notApplied
+}
+
+// Collect implements prometheus.Collector.
+func (c *fleetCollector) Collect(out chan<- prometheus.Metric) {
+	if c.synced() != nil {
+		return
+	}
+	ctx := context.Background() // a Collector gets none
+	var clusters clusterv1alpha1.ClusterList
+	if err := c.reader.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		out <- prometheus.NewInvalidMetric(c.ready, err)
+		return
+	}
+	for i := range clusters.Items {
+		name, value := clusters.Items[i].Name, 0.0
+		if meta.IsStatusConditionTrue(clusters.Items[i].Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
+			value = 1
+		}
+		out <- prometheus.MustNewConstMetric(c.ready, prometheus.GaugeValue, value, name)
+		c.works(ctx, name, out)
+	}
+}
+
+// works counts the Works of one cluster, so that no list has those of all.
+func (c *fleetCollector) works(ctx context.Context, cluster string, out chan<- prometheus.Metric) {
+	var works workv1alpha1.WorkList
+	if err := c.reader.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		out <- prometheus.NewInvalidMetric(c.notApplied, err)
+		return
+	}
+	counts := map[string]int{}
+	for i := range works.Items {
+		if applied := meta.FindStatusCondition(works.Items[i].Status.Conditions, workv1alpha1.WorkApplied); applied != nil && applied.Status == metav1.ConditionFalse {
+			counts[reasonOf(applied.Reason)]++
+		}
+	}
+	for reason, n := range counts {
+		out <- prometheus.MustNewConstMetric(c.notApplied, prometheus.GaugeValue, float64(n), cluster, reason)
+	}
+}
+
+// reasonOf bounds the values of the label: agents write the condition, too.
+func reasonOf(reason string) string {
+	switch reason {
+	case workv1alpha1.AppliedFailedReason, workv1alpha1.AppliedHeldReason, workv1alpha1.AppliedBrakedReason, workv1alpha1.AppliedForbiddenReason,
+		workv1alpha1.AppliedFamilyUnsupportedReason, workv1alpha1.AppliedNodePortTakenReason:
+		return reason
+	default:
+		return "Other"
+	}
+}
