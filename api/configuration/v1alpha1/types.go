@@ -41,6 +41,10 @@ type ServerConfiguration struct {
 	// +optional
 	Profiling *bool `json:"profiling,omitempty"`
 
+	// TracingConfigFile is --tracing-config-file.
+	// +optional
+	TracingConfigFile *string `json:"tracingConfigFile,omitempty"`
+
 	// Storage.
 
 	// EtcdServers is --etcd-servers.

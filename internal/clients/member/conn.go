@@ -50,6 +50,7 @@ type Conn struct {
 	mapper  *mapper
 	schemas *schemas.Schemas
 	control ownership.ControlPlane
+	wrap    transport.WrapperFunc
 
 	// Cache has the managed objects of the member.
 	*objectcache.Cache
@@ -80,6 +81,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		c.probeWhileDown()
 		turned()
 	}}
+	c.wrap = cfg.Wrap
 	// The host is only a name in messages: the gate knows the real one.
 	c.config = &rest.Config{Host: "https://" + cluster.Name, UserAgent: cfg.UserAgent, QPS: -1, WarningHandler: rest.NoWarnings{}}
 	var err error
@@ -197,7 +199,12 @@ func (c *Conn) DynamicAs(user string) (dynamic.Interface, error) {
 func (c *Conn) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
 // HTTPClient fails at once, with an UnavailableError, while the member is unavailable.
-func (c *Conn) HTTPClient() *http.Client { return &http.Client{Transport: through{c.gate, hasty}} }
+func (c *Conn) HTTPClient() *http.Client {
+	if c.wrap != nil {
+		return &http.Client{Transport: c.wrap(through{c.gate, hasty})}
+	}
+	return &http.Client{Transport: through{c.gate, hasty}}
+}
 
 // RenewalHTTPClient sends requests for tokens of service accounts with the renewal token of the credential, for a member that
 // does not accept the token any more. It refuses other requests, and fails with ErrNoRenewalToken if there is none.

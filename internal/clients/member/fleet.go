@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/transport"
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -42,6 +43,9 @@ type Config struct {
 	MaxInFlight int
 	// FailureThreshold is how many failures in a row make a member unavailable. Default 3.
 	FailureThreshold int
+	// Wrap is put around the transport of requests to members, watches not included. It is a function so that agents do not link the
+	// exporter of traces. Nil: nothing.
+	Wrap transport.WrapperFunc
 	// Loops has the loops that Queues belong to. Default: one that nothing measures.
 	Loops *controlloop.Set
 }

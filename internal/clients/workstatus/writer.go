@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
@@ -272,6 +273,7 @@ func (w *Writer) write(ctx context.Context, key types.NamespacedName, mutations 
 		if err != nil {
 			break
 		}
+		controlloop.About(ctx, workv1alpha2.BoundTo(work))
 		desired, fault := statusOf(work, mutations)
 		if mutations[Apply] != nil {
 			complete(work, desired)

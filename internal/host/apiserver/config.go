@@ -67,6 +67,8 @@ type Config struct {
 	// ServiceCIDR is the range cluster IPs come from, or two of different families separated by a comma; empty means
 	// 10.96.0.0/16,fd00:10:96::/112: a Service of either family, or both, can be a template.
 	ServiceCIDR string
+	// TracingConfigFile is the path of a TracingConfiguration, as for kube-apiserver; empty means no traces.
+	TracingConfigFile string
 	// Profiling serves /debug/pprof to users who may get it.
 	Profiling bool
 	// PlainSecrets stores Secrets of a hub, and the other resources of package encryption, as they are. By default they are

@@ -101,6 +101,7 @@ func serve(o *options.ServerRunOptions, cfg Config, listener net.Listener) {
 	o.GenericServerRunOptions.ExternalHost = cfg.AdvertiseAddress
 	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchDrain
 	o.Features.EnableProfiling = cfg.Profiling
+	o.Traces.ConfigFile = cfg.TracingConfigFile
 	o.Features.EnableContentionProfiling = false
 	o.ServiceClusterIPRanges = cfg.ServiceCIDR
 	o.EventTTL = eventLife

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,7 @@ type Server struct {
 	storage  *etcd.Storage
 	address  *net.TCPAddr
 	loopback *rest.Config // over the network
+	tracer   trace.TracerProvider
 	local    *rest.Config // without it
 	loops    *health.Loops
 	// converter converts objects as the server does for its readers.
@@ -228,6 +230,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		services:  extensions.ServiceResolver,
 		address:   address,
 		loopback:  clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
+		tracer:    config.KubeAPIs.ControlPlane.Generic.TracerProvider,
 	}
 	server.AddLoop(startCheck, server.started)
 	if cfg.Role == Hub {
@@ -370,6 +373,14 @@ func clientConfig(loopback *rest.Config) *rest.Config {
 // LoopbackConfig is a client configuration with all rights for clients in this process. Its requests call
 // the server directly; it holds no certificates, so it is of no use to another process.
 func (s *Server) LoopbackConfig() *rest.Config { return rest.CopyConfig(s.local) }
+
+// TracerProvider makes the spans of this server; nil if Config has no TracingConfigFile. Requests of the LoopbackConfig are spans, too.
+func (s *Server) TracerProvider() trace.TracerProvider {
+	if s.cfg.TracingConfigFile == "" {
+		return nil
+	}
+	return s.tracer
+}
 
 // Port is the port the server listens on.
 func (s *Server) Port() int { return s.address.Port }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/component-base/tracing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -268,6 +271,14 @@ func (s *syncedCaches) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has caches.
 func (*syncedCaches) NeedLeaderElection() bool { return false }
 
+// traced makes a span of each request, which carries the header traceparent. Nil without a provider.
+func traced(provider trace.TracerProvider) transport.WrapperFunc {
+	if provider == nil {
+		return nil
+	}
+	return tracing.WrapperFor(provider)
+}
+
 func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Options) (*components, error) {
 	mgr := t.mgr
 	cfg := mgr.GetConfig()
@@ -295,7 +306,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		Credentials: memberCredentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id},
 		// The audit log of a member has it.
 		UserAgent:     fmt.Sprintf("flagship/%s (control-plane %s)", version.Get().Version, id),
-		AllowLoopback: o.Server.AllowLoopbackMembers, MayWrite: t.mayWrite(), Clock: o.Clock, Loops: o.loops,
+		AllowLoopback: o.Server.AllowLoopbackMembers, MayWrite: t.mayWrite(), Clock: o.Clock, Loops: o.loops, Wrap: traced(server.TracerProvider()),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)

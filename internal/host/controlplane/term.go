@@ -61,6 +61,7 @@ func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
 	o := h.options
 	o.metrics = prometheus.NewRegistry()
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)
+	o.loops.Trace(h.server.TracerProvider())
 	t := &term{first: first}
 	if o.LeaderElection {
 		if t.lock, err = leader.New(h.server.LoopbackConfig(), o.Clock); err != nil {

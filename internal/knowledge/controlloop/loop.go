@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/utils/clock"
 )
 
@@ -27,6 +28,8 @@ var ErrPostponed = errors.New("postponed")
 type Set struct {
 	clock   clock.PassiveClock
 	metrics *metrics
+	// tracer is nil if nothing is traced.
+	tracer trace.Tracer
 
 	mu    sync.Mutex
 	loops map[string]*Loop
@@ -101,10 +104,12 @@ func (s *Set) Checks() map[string]func() error {
 func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) error {
 	ctx, stop := withDeadline(ctx)
 	defer stop()
+	ctx, traced := l.span(ctx, key)
 	end := l.begin(key)
 	start := l.set.clock.Now()
 	err := CatchPanic(func() error { return f(ctx) })
 	end()
+	traced(err)
 	l.set.metrics.reconciled(l.name, l.set.clock.Since(start), err)
 	return err
 }

@@ -60,7 +60,10 @@ func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) recon
 		ctx, stop := withDeadline(ctx)
 		defer stop()
 		defer m.loop.begin(request)()
-		return r.Reconcile(ctx, request)
+		ctx, traced := m.loop.span(ctx, request)
+		result, err := r.Reconcile(ctx, request)
+		traced(err) // a reconcile that panics has no span
+		return result, err
 	})
 }
 

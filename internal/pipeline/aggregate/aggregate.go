@@ -106,6 +106,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	if request == (Request{}) {
 		return reconcile.Result{}, a.repeats.Reconcile(ctx)
 	}
+	controlloop.About(ctx, request.Namespace+"/"+request.Name)
 	binding, err := a.binding(ctx, request)
 	if err != nil {
 		return reconcile.Result{}, err

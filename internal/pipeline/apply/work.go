@@ -17,9 +17,11 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
@@ -56,6 +58,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Work: %w", err)
 	}
+	controlloop.About(ctx, workv1alpha2.BoundTo(work))
 	destination, err := a.destination(ctx, cluster)
 	if err != nil {
 		return 0, err

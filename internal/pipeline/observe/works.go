@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -160,6 +161,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	} else if err != nil {
 		return 0, fmt.Errorf("reading the Work: %w", err)
 	}
+	controlloop.About(ctx, workv1alpha2.BoundTo(work))
 	if work.DeletionTimestamp != nil {
 		return 0, nil // its objects go; who waits for them has apply's word
 	}

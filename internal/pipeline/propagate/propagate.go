@@ -23,6 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -99,9 +100,12 @@ func (p *propagator) Reconcile(ctx context.Context, ref hubstore.Ref) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	name := workv1alpha2.BindingName(ref.GroupVersionKind.Kind, ref.Name)
 	if binding != nil {
 		p.deleted.Delete(ref)
+		name = binding.GetName()
 	}
+	controlloop.About(ctx, ref.Namespace+"/"+name)
 	subject := p.subject(ref, meta)
 	dependants, err := p.dependants(ctx, subject)
 	if err != nil {

@@ -152,6 +152,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 	if q == (reconcile.Request{}) {
 		return reconcile.Result{}, r.triggers.repeats.Reconcile(ctx)
 	}
+	controlloop.About(ctx, q.String())
 	var again time.Duration
 	binding := r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)

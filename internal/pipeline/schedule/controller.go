@@ -125,6 +125,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Controller, error) {
 
 // Reconcile schedules one binding if that is due, and writes what changed.
 func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	controlloop.About(ctx, key.String())
 	b := workv1alpha2.EmptyBinding(key.Namespace)
 	err := c.client.Get(ctx, key, b, client.UnsafeDisableDeepCopy) // it is that of the cache and must not be changed
 	if apierrors.IsNotFound(err) {

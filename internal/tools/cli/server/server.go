@@ -117,6 +117,7 @@ func generalFlags(f *pflag.FlagSet, o *controlplane.Options) {
 	f.StringVar(&o.Server.AdvertiseAddress, "advertise-address", "", "IP address that goes into kubeconfigs (default: that of --bind-address, or one of this machine if that is 0.0.0.0)")
 	f.StringSliceVar(&o.Server.ServerNames, "tls-san", nil, "further DNS names and IP addresses for the serving certificate")
 	f.BoolVar(&o.Server.Profiling, "profiling", false, "serve /debug/pprof to administrators")
+	f.StringVar(&o.Server.TracingConfigFile, "tracing-config-file", "", "TracingConfiguration, as for kube-apiserver: where traces of requests and of the loops are sent, and how many (default: nowhere)")
 }
 
 // encryptionFlags configure how Secrets are stored.

@@ -1,0 +1,144 @@
+package answers_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// receiver takes spans by OTLP, as a collector does.
+type receiver struct {
+	collectorv1.UnimplementedTraceServiceServer
+
+	mu    sync.Mutex
+	spans []*tracev1.Span
+}
+
+// Export implements the service.
+func (r *receiver) Export(_ context.Context, request *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, resource := range request.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			r.spans = append(r.spans, scope.Spans...)
+		}
+	}
+	return &collectorv1.ExportTraceServiceResponse{}, nil
+}
+
+// received returns all spans so far.
+func (r *receiver) received() []*tracev1.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.spans)
+}
+
+func startReceiver(t *testing.T) (*receiver, string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, server := &receiver{}, grpc.NewServer()
+	collectorv1.RegisterTraceServiceServer(server, r)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r, listener.Addr().String()
+}
+
+// TestTraces: of one object, the request of the user, the reconcile of each stage and the write to the member are spans, which the binding and
+// the traces lead to.
+func TestTraces(t *testing.T) {
+	spans, address := startReceiver(t)
+	config := filepath.Join(t.TempDir(), "tracing.yaml")
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: " + address + "\nsamplingRatePerMillion: 1000000\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hub := fleettest.StartHub(t, "--tracing-config-file", config)
+	member := fleettest.StartMember(t, "member1")
+	hub.Join(t, "member1", member.Kubeconfig)
+	prices := fleettest.ConfigMap("shop", "traced", map[string]string{"a": seed})
+	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, prices,
+		fleettest.Policy("shop", "traced", fleettest.To("member1"), prices))
+	fleettest.ExpectEventually(t, member.Cluster, prices, fleettest.Exists)
+
+	binding := "shop/" + workv1alpha2.BindingName("ConfigMap", "traced")
+	stages := []string{"propagate", "schedule", "render", "apply", "observe", "report", "aggregate"}
+	t.Cleanup(func() {
+		if lacking := missing(spans.received(), binding, stages); len(lacking) > 0 {
+			seen := map[string]int{}
+			for _, s := range spans.received() {
+				seen[s.Name+" "+attributeOf(s, "flagship.binding")]++
+			}
+			t.Logf("no span of %v is about %s; there are %v", lacking, binding, seen)
+		}
+	})
+	fleettest.Eventually(t, "spans of all stages", func() bool {
+		return len(missing(spans.received(), binding, stages)) == 0
+	})
+	all := spans.received()
+	request := func(name string, in []byte) bool {
+		return slices.ContainsFunc(all, func(s *tracev1.Span) bool {
+			return strings.Contains(s.Name, name) && (in == nil || string(s.TraceId) == string(in))
+		})
+	}
+	if !request("POST /api/v1/namespaces/{:namespace}/configmaps", nil) {
+		t.Error("the request of the user is no span")
+	}
+	written := false
+	for _, s := range all {
+		if s.Name != "apply" || attributeOf(s, "flagship.binding") != binding {
+			continue
+		}
+		// The write to the member is a child of the reconcile.
+		written = written || slices.ContainsFunc(all, func(c *tracev1.Span) bool {
+			return string(c.TraceId) == string(s.TraceId) && c.Kind == tracev1.Span_SPAN_KIND_CLIENT && strings.Contains(fmt.Sprint(c.Attributes), "member1/api/v1/namespaces/shop/configmaps/traced")
+		})
+	}
+	if !written {
+		t.Error("the write to the member is no span of apply")
+	}
+	for _, s := range all {
+		if strings.Contains(s.String(), seed) {
+			t.Errorf("a span has a part of an object: %s", s)
+		}
+	}
+}
+
+// missing are the stages that have no span about a binding.
+func missing(spans []*tracev1.Span, binding string, stages []string) []string {
+	return slices.DeleteFunc(slices.Clone(stages), func(stage string) bool {
+		return slices.ContainsFunc(spans, func(s *tracev1.Span) bool { return s.Name == stage && attributeOf(s, "flagship.binding") == binding })
+	})
+}
+
+func attributeOf(s *tracev1.Span, key string) string {
+	i := slices.IndexFunc(s.Attributes, func(a *commonv1.KeyValue) bool { return a.Key == key })
+	if i < 0 {
+		return ""
+	}
+	return s.Attributes[i].Value.GetStringValue()
+}
