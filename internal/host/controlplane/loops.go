@@ -51,6 +51,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/fleetmetrics"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
@@ -209,7 +210,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 	if t.first { // later, the API is served while caches are filled
 		server.AddLoop("caches", synced.check)
 	}
-	if err := o.metrics.Register(newFleetCollector(mgr.GetCache(), synced.check)); err != nil {
+	if err := o.metrics.Register(fleetmetrics.New(mgr.GetCache(), synced.check)); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	h.setupPreview(server, synced.done)

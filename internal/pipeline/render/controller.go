@@ -153,8 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		return reconcile.Result{}, r.triggers.repeats.Reconcile(ctx)
 	}
 	controlloop.About(ctx, q.String())
-	var again time.Duration
-	binding := r.newBinding("", "")
+	again, binding := time.Duration(0), r.newBinding("", "")
 	err := r.client.Get(ctx, q.NamespacedName, binding, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -1,4 +1,4 @@
-package controlplane
+package fleetmetrics
 
 import (
 	"context"
@@ -12,18 +12,19 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// fleetCollector counts what conditions of Clusters and Works report when metrics are read, so that it is as the objects are.
-type fleetCollector struct {
+// collector counts what conditions of Clusters and Works report when metrics are read, so that it is as the objects are.
+type collector struct {
 	reader client.Reader
 	// synced returns nil once the caches are complete. Reads do not wait then.
 	synced            func() error
 	ready, notApplied *prometheus.Desc
 }
 
-var _ prometheus.Collector = &fleetCollector{}
+var _ prometheus.Collector = &collector{}
 
-func newFleetCollector(reader client.Reader, synced func() error) *fleetCollector {
-	return &fleetCollector{
+// New returns a collector on the caches of a control plane. Synced returns nil once they are complete.
+func New(reader client.Reader, synced func() error) prometheus.Collector {
+	return &collector{
 		reader: reader, synced: synced,
 		ready: prometheus.NewDesc("flagship_cluster_ready", "1 while the condition Ready of a Cluster is True, else 0.", []string{"cluster"}, nil),
 		notApplied: prometheus.NewDesc("flagship_works_not_applied",
@@ -32,13 +33,13 @@ func newFleetCollector(reader client.Reader, synced func() error) *fleetCollecto
 }
 
 // Describe implements prometheus.Collector.
-func (c *fleetCollector) Describe(out chan<- *prometheus.Desc) {
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.ready
 	out <- c.notApplied
 }
 
 // Collect implements prometheus.Collector.
-func (c *fleetCollector) Collect(out chan<- prometheus.Metric) {
+func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if c.synced() != nil {
 		return
 	}
@@ -59,7 +60,7 @@ func (c *fleetCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // works counts the Works of one cluster, so that no list has those of all.
-func (c *fleetCollector) works(ctx context.Context, cluster string, out chan<- prometheus.Metric) {
+func (c *collector) works(ctx context.Context, cluster string, out chan<- prometheus.Metric) {
 	var works workv1alpha1.WorkList
 	if err := c.reader.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
 		out <- prometheus.NewInvalidMetric(c.notApplied, err)

@@ -1,4 +1,4 @@
-package controlplane
+package exposition
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,10 +6,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/backup"
 )
 
-// backupCollector reads when the last backup was made when metrics are read: another process makes it.
-type backupCollector struct{ dataDir string }
+// BackupCollector reads from a data directory when the last backup was made when metrics are read: another process makes it.
+type BackupCollector struct{ DataDir string }
 
-var _ prometheus.Collector = backupCollector{}
+var _ prometheus.Collector = BackupCollector{}
 
 func lastBackup() *prometheus.Desc {
 	return prometheus.NewDesc("flagship_backup_last_timestamp_seconds",
@@ -17,11 +17,11 @@ func lastBackup() *prometheus.Desc {
 }
 
 // Describe implements prometheus.Collector.
-func (backupCollector) Describe(out chan<- *prometheus.Desc) { out <- lastBackup() }
+func (BackupCollector) Describe(out chan<- *prometheus.Desc) { out <- lastBackup() }
 
 // Collect implements prometheus.Collector.
-func (c backupCollector) Collect(out chan<- prometheus.Metric) {
-	if at, known := backup.Last(c.dataDir); known {
+func (c BackupCollector) Collect(out chan<- prometheus.Metric) {
+	if at, known := backup.Last(c.DataDir); known {
 		out <- prometheus.MustNewConstMetric(lastBackup(), prometheus.GaugeValue, float64(at.Unix()))
 	}
 }
