@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -94,11 +95,14 @@ type mover struct {
 	// unhealthy has since when a binding is unhealthy in which cluster; bindings that were reconciled once have an entry. It is in
 	// memory because the normal path must not cost a write.
 	unhealthy map[types.NamespacedName]map[string]time.Time
+	// left has when a binding last began to leave which cluster, within returnPause. A restart forgets it, and allows one more.
+	left map[types.NamespacedName]map[string]time.Time
 }
 
 func newMover(deps Deps) *mover {
 	return &mover{
 		Deps: deps, presence: &presence{clock: deps.Clock}, unhealthy: map[types.NamespacedName]map[string]time.Time{},
+		left: map[types.NamespacedName]map[string]time.Time{},
 	}
 }
 
@@ -112,7 +116,7 @@ func (m *mover) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.R
 	}
 	failover := b.BindingSpec().Failover
 	if !exists || b.GetDeletionTimestamp() != nil || failover == nil || failover.Application == nil {
-		m.remember(q.NamespacedName, nil)
+		m.forget(q.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	since, err := m.since(ctx, q.NamespacedName, b)
@@ -124,7 +128,7 @@ func (m *mover) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.R
 	delay := func(cluster string) time.Duration {
 		return m.EvictionRate.Delay(eviction.ApplicationFailure, q.NamespacedName, cluster)
 	}
-	o, err := decide(b, since, now, m.presence.since(now), delay, func() (bool, error) {
+	o, err := decide(b, since, now, m.earliest(q.NamespacedName, now), delay, func() (bool, error) {
 		return eviction.IsStateful(b, func() (*unstructured.Unstructured, error) {
 			return m.Templates.Get(ctx, hubstore.TemplateOf(b.BindingSpec()))
 		})
@@ -140,6 +144,7 @@ func (m *mover) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.R
 		events.PublishBinding(m.Events, b, events.Warning, events.EvictWorkloadFromClusterFailed, err.Error())
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	m.leave(q.NamespacedName, o.evicted, now)
 	for _, message := range o.changes {
 		events.PublishBinding(m.Events, b, events.Normal, events.EvictWorkloadFromClusterSucceed, message)
 	}
@@ -180,15 +185,48 @@ func (m *mover) since(ctx context.Context, key types.NamespacedName, b workv1alp
 	return since, nil
 }
 
-// remember keeps what since returned; nil forgets the binding.
+// earliest returns before when a binding leaves no cluster: while this process has not observed for long enough, and if it left the cluster
+// lately.
+func (m *mover) earliest(key types.NamespacedName, now time.Time) func(cluster string) time.Time {
+	observed := m.presence.since(now).Add(observation)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := m.left[key]
+	maps.DeleteFunc(left, func(_ string, at time.Time) bool { return now.Sub(at) >= returnPause || at.After(now) })
+	left = maps.Clone(left)
+	return func(cluster string) time.Time {
+		if at, ok := left[cluster]; ok && at.Add(returnPause).After(observed) {
+			return at.Add(returnPause)
+		}
+		return observed
+	}
+}
+
+// leave notes that a binding leaves clusters now.
+func (m *mover) leave(key types.NamespacedName, clusters []string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, cluster := range clusters {
+		if m.left[key] == nil {
+			m.left[key] = map[string]time.Time{}
+		}
+		m.left[key][cluster] = now
+	}
+}
+
+// remember keeps what since returned.
 func (m *mover) remember(key types.NamespacedName, since map[string]time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if since == nil {
-		delete(m.unhealthy, key)
-		return
-	}
 	m.unhealthy[key] = since
+}
+
+// forget drops what is kept of a binding.
+func (m *mover) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.unhealthy, key)
+	delete(m.left, key)
 }
 
 // degradedSince is when the Work of a binding for a cluster in push mode became degraded; the zero time if it is not.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -101,6 +102,30 @@ func TestTheTimeBeginsAgainAfterARecovery(t *testing.T) {
 	set(workv1alpha2.ResourceUnhealthy)
 	if b, again := w.reconcile(); len(b.Spec.GracefulEvictionTasks) > 0 || again != time.Minute {
 		t.Errorf("tasks %v, again in %v", b.Spec.GracefulEvictionTasks, again)
+	}
+}
+
+// TestAnApplicationThatReturnsStaysForAWhile: it is placed in the cluster again as soon as each eviction is finished, as a copy in every cluster is.
+func TestAnApplicationThatReturnsStaysForAWhile(t *testing.T) {
+	b := unhealthyIn("a")
+	b.Spec.Failover.Application.DecisionConditions.TolerationSeconds = ptr.To(int32(0))
+	w := begin(t, b)
+	w.pass(observation)
+	evictions := 0
+	for range 20 * 60 {
+		if b, again := w.reconcile(); len(b.Spec.GracefulEvictionTasks) > 0 {
+			evictions++
+			b.Spec.GracefulEvictionTasks = nil
+			if err := w.hub.Client.Update(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		} else if again <= 0 || again > returnPause {
+			t.Fatalf("again in %v", again)
+		}
+		w.pass(time.Second)
+	}
+	if want := int(20 * time.Minute / returnPause); evictions != want {
+		t.Errorf("%d evictions in 20 minutes, want %d", evictions, want)
 	}
 }
 

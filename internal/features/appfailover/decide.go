@@ -16,8 +16,14 @@ import (
 // statePause is the pause before a state that could not be preserved is read again, if no event comes first.
 const statePause = time.Minute
 
+// returnPause is how long an application stays at least until it leaves a cluster again. What is placed by the policy alone, such as a copy in every
+// cluster, returns as soon as the eviction is finished: without the pause a short toleration would create and delete the copy without end.
+const returnPause = 5 * time.Minute
+
 // outcome is what was decided about a binding.
 type outcome struct {
+	// evicted are the clusters that the application leaves from now on.
+	evicted []string
 	// changes are sentences about the tasks that were added or removed.
 	changes []string
 	// held is why a copy stays though it is unhealthy for too long; nil if none does.
@@ -36,10 +42,10 @@ func (o *outcome) wait(d time.Duration) {
 }
 
 // decide adds to a binding the tasks that its policy requires, and removes those of copies that have recovered in time. Since has the
-// clusters in which the application is unhealthy; present is since when this process observes. Delay is how long an eviction waits for the
+// clusters in which the application is unhealthy; earliest is before when it does not leave a cluster. Delay is how long an eviction waits for the
 // rate. Stateful returns whether the object has persistent volumes: it moves only if the policy has the annotation flagship.io/handover, and leaves one
 // cluster at a time.
-func decide(b workv1alpha2.Binding, since map[string]time.Time, now, present time.Time, delay func(cluster string) time.Duration, stateful func() (bool, error)) (outcome, error) {
+func decide(b workv1alpha2.Binding, since map[string]time.Time, now time.Time, earliest func(cluster string) time.Time, delay func(cluster string) time.Duration, stateful func() (bool, error)) (outcome, error) {
 	o := outcome{}
 	cancel(b, now, &o)
 	spec := b.BindingSpec()
@@ -53,7 +59,7 @@ func decide(b workv1alpha2.Binding, since map[string]time.Time, now, present tim
 		if isSuspended(spec, cluster) {
 			continue // the event of its end reconciles the binding
 		}
-		if left := max(since[cluster].Add(tolerated).Sub(now), present.Add(observation).Sub(now)); left > 0 {
+		if left := max(since[cluster].Add(tolerated).Sub(now), earliest(cluster).Sub(now)); left > 0 {
 			o.wait(left)
 			continue
 		}
@@ -85,7 +91,7 @@ func decide(b workv1alpha2.Binding, since map[string]time.Time, now, present tim
 			PurgeMode: mode, GracePeriodSeconds: behaviour.GracePeriodSeconds, PreservedLabelState: state,
 		}
 		if eviction.Append(spec, order, now) {
-			o.changes = append(o.changes, "Evicted: "+message)
+			o.evicted, o.changes = append(o.evicted, cluster), append(o.changes, "Evicted: "+message)
 		}
 	}
 	return o, nil

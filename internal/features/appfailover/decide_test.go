@@ -159,7 +159,7 @@ func TestDecide(t *testing.T) {
 				}
 				return 0
 			}
-			o, err := decide(b, since, now, present, delay, func() (bool, error) { return test.volumes, nil })
+			o, err := decide(b, since, now, func(string) time.Time { return present.Add(observation) }, delay, func() (bool, error) { return test.volumes, nil })
 			if err != nil {
 				t.Fatal(err)
 			}

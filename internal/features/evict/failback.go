@@ -86,7 +86,7 @@ func (p *pass) failBack(ctx context.Context) error {
 // isDue returns whether the object is to return to a cluster now.
 func (p *pass) isDue(r eviction.Return, cluster *clusterv1alpha1.Cluster) bool {
 	annotations := p.before.GetAnnotations()
-	if !accepts(cluster, p.before) || len(p.next.BindingSpec().GracefulEvictionTasks) > 0 || len(eviction.Returns(p.next)) > 0 {
+	if !p.accepts(cluster, p.before) || len(p.next.BindingSpec().GracefulEvictionTasks) > 0 || len(eviction.Returns(p.next)) > 0 {
 		return false
 	}
 	if failbackOf(p.before) == policyv1alpha1.ClusterFailbackManual {

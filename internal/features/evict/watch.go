@@ -19,6 +19,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
@@ -123,7 +124,7 @@ func (w *clusterChecker) check(ctx context.Context, q queue) error {
 // describe returns what the guard reads of a Cluster.
 func describe(c *clusterv1alpha1.Cluster) seen {
 	s := seen{
-		name: c.Name, zone: c.Spec.Region + "/" + strings.Join(c.Spec.Zones, ","), ready: failure(c) == nil, failing: isFailing(c),
+		name: c.Name, zone: c.Spec.Region + "/" + strings.Join(c.Spec.Zones, ","), ready: eviction.Failure(c) == nil, failing: isFailing(c),
 		released: clusterv1alpha1.EvictionsReleasedUntil(c),
 		held:     meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionEvictionHeld),
 	}

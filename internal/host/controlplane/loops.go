@@ -419,6 +419,7 @@ func (h *components) setupApply(mgr ctrl.Manager) error {
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	scheduler, err := schedule.Setup(mgr, schedule.Deps{
 		Client: h.client, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
+		NoExecute: h.options.Evict.NoExecute,
 	})
 	if err != nil {
 		return err

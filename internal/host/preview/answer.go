@@ -61,7 +61,6 @@ func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.
 		r.emptying(v, t)
 	}
 	changes, leaving := r.Hub.Changes(), map[string]*clusterv1alpha1.Cluster{}
-	r.giveUpDependencies(changes)
 	for _, change := range changes {
 		if cluster, ok := change.Before.(*clusterv1alpha1.Cluster); ok && change.After == nil {
 			leaving[cluster.Name] = cluster
@@ -202,9 +201,6 @@ func (r *Run) placement(v view, before, after workv1alpha2.Binding) {
 	if after == nil {
 		either = before
 	}
-	if r.restless[compose.KeyOf(either)] {
-		return
-	}
 	ref := hubstore.TemplateOf(either.BindingSpec()).Canonical(r.Templates)
 	entry := fleetv1alpha1.PreviewPlacement{Object: identityOf(ref)}
 	from, to := targetsOf(before), targetsOf(after)
@@ -276,7 +272,7 @@ type Copy struct {
 // copies adds what changes of the manifests of a Work.
 func (r *Run) copies(v view, leaving map[string]*clusterv1alpha1.Cluster, either, before, after *workv1alpha1.Work) ([]Copy, error) {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
-	if !ok || workv1alpha1.IsRecord(either) || r.restless[workv1alpha2.BoundTo(either)] {
+	if !ok || workv1alpha1.IsRecord(either) {
 		return nil, nil
 	}
 	from, err := manifests(before)

@@ -10,8 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
 )
 
@@ -99,6 +103,14 @@ func tolerating(tolerations ...any) func(object) {
 func toleration(key string, seconds int64) object {
 	return object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
 }
+
+// endless is a toleration without an end, of all effects if that is "".
+func endless(key, effect string) object {
+	return object{"key": key, "operator": "Exists", "effect": effect}
+}
+
+// lasting takes cluster failover from a policy: nothing is evicted.
+func lasting(o object) { delete(o["spec"].(object), "failover") }
 
 func tainted(keys ...string) func(object) {
 	var taints []any
@@ -219,7 +231,7 @@ func TestEffects(t *testing.T) {
 			[]string{"web in m0: 2 to -", "web in m1: 2 to 4", "Delete Deployment web in m0", "Update Deployment web in m1"}, "stays",
 		},
 		"one that is not ready has them stay": {
-			[]object{member("m0", deletes, notReady), member("m1"), divided(func(o object) { delete(o["spec"].(object), "failover") }), web()}, deleted(member("m0")),
+			[]object{member("m0", deletes, notReady), member("m1"), divided(lasting), web()}, deleted(member("m0")),
 			[]string{"web in m0: 2 to -", "Delete Deployment web in m0 it stays in the cluster, which is not ready", "warning Cluster m0: The cluster is not ready"}, "",
 		},
 		"the last Cluster leaves": {
@@ -245,9 +257,32 @@ func TestEffects(t *testing.T) {
 			[]object{member("m0"), member("m1"), divided(), web()}, applied(t, member("m0", tainted("repair"))),
 			[]string{"web in m0: 2 to -", "web in m1: 2 to 4"}, "after",
 		},
-		"with weights that are written down it returns": {
+		"with weights that are written down it does not return": {
 			[]object{member("m0"), member("m1"), divided(tolerating(toleration("repair", 300)), weighted), web()}, applied(t, member("m0", tainted("repair"))),
-			[]string{"warning Deployment shop/web: It is placed in cluster m0 again after it has left"}, "web in",
+			[]string{"web in m0: 2 to - after 300", "web in m1: 2 to 4 after 300", "Delete Deployment web in m0 after 300"}, "warning",
+		},
+		"nor if another toleration has no end": {
+			[]object{member("m0"), member("m1"), divided(tolerating(toleration("repair", 300), endless("repair", "")), weighted), web()}, applied(t, member("m0", tainted("repair"))),
+			[]string{"web in m0: 2 to - after 300", "web in m1: 2 to 4 after 300"}, "warning",
+		},
+		"a toleration without an end keeps it": {
+			[]object{member("m0"), member("m1"), divided(tolerating(endless("repair", "NoExecute")), weighted), web()}, applied(t, member("m0", tainted("repair"))), nil, "web in",
+		},
+		"a toleration with an end brings nothing": {
+			[]object{member("m0"), member("m1", tainted("repair")), divided(tolerating(toleration("repair", 1<<30)), weighted)}, applied(t, web()),
+			[]string{"web in m0: - to 4"}, "m1",
+		},
+		"but where the taint evicts nothing": {
+			[]object{member("m0"), member("m1", tainted("repair")), divided(tolerating(toleration("repair", 300)), weighted, lasting)}, applied(t, web()),
+			[]string{"web in m0: - to 2", "web in m1: - to 2"}, "",
+		},
+		"a cluster that fails gets nothing, though its taint is tolerated": {
+			[]object{member("m0"), member("m1", notReady), divided(tolerating(endless("cluster.karmada.io/not-ready", "NoSchedule")), weighted)}, applied(t, web()),
+			[]string{"web in m0: - to 4"}, "m1",
+		},
+		"but of what does not leave it": {
+			[]object{member("m0"), member("m1", notReady), divided(tolerating(endless("cluster.karmada.io/not-ready", "NoSchedule")), weighted, lasting)}, applied(t, web()),
+			[]string{"web in m0: - to 2", "web in m1: - to 2"}, "",
 		},
 		"more than the share of the fleet waits": {
 			[]object{member("m0"), member("m1"), member("m2"), divided(), web()}, applied(t, member("m0", tainted("repair")), member("m1", tainted("repair"))),
@@ -334,5 +369,68 @@ func TestEffects(t *testing.T) {
 				t.Errorf("%q is in\n%s", tc.never, strings.Join(got, "\n"))
 			}
 		})
+	}
+}
+
+// TestObjectsComeToRest: an object that leaves a cluster does not return as long as it would be evicted again.
+func TestObjectsComeToRest(t *testing.T) {
+	kinds, err := offline.ReadKinds(clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const notReadyKey = "cluster.karmada.io/not-ready"
+	for name, tc := range map[string]struct {
+		tolerations []any
+		cluster     object
+	}{
+		"tolerated for a time that is over": {[]any{toleration("repair", 0)}, member("m0", tainted("repair"))},
+		"tolerated twice":                   {[]any{toleration("repair", 0), endless("repair", "")}, member("m0", tainted("repair"))},
+		"not ready":                         {[]any{toleration(notReadyKey, 0), endless(notReadyKey, "NoSchedule")}, member("m0", notReady)},
+	} {
+		for division, edits := range map[string][]func(object){"weighted": {weighted}, "equal": nil, "duplicated": {func(o object) {
+			delete(o["spec"].(object)["placement"].(object), "replicaScheduling")
+		}}} {
+			t.Run(name+"/"+division, func(t *testing.T) {
+				policy := divided(append(edits, tolerating(tc.tolerations...))...)
+				hub, err := control(t.Context(), kinds, []*unstructured.Unstructured{
+					unstructuredOf(member("m0")), unstructuredOf(member("m1")), unstructuredOf(member("m2")), unstructuredOf(policy), unstructuredOf(web()),
+				}, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := heal(t.Context(), hub, func() bool { return true }); err != nil {
+					t.Fatal(err)
+				}
+				cluster, before := &clusterv1alpha1.Cluster{}, &clusterv1alpha1.Cluster{}
+				if err := hub.Hub.Get(t.Context(), client.ObjectKey{Name: "m0"}, before); err != nil {
+					t.Fatal(err)
+				}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(unstructuredOf(tc.cluster).Object, cluster); err != nil {
+					t.Fatal(err)
+				}
+				cluster.ResourceVersion, cluster.UID = before.ResourceVersion, before.UID
+				after := cluster.DeepCopy()
+				if err := hub.Hub.Update(t.Context(), cluster); err != nil {
+					t.Fatal(err)
+				}
+				after.ResourceVersion = cluster.ResourceVersion
+				if err := hub.Hub.Status().Update(t.Context(), after); err != nil {
+					t.Fatal(err)
+				}
+				if err := hub.Settle(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				bound, err := hubclient.Bindings(t.Context(), hub.Hub)
+				if err != nil || len(bound) != 1 {
+					t.Fatalf("there are %d bindings: %v", len(bound), err)
+				}
+				if spec := bound[0].BindingSpec(); len(spec.GracefulEvictionTasks) > 0 || slices.ContainsFunc(spec.Clusters, func(c workv1alpha2.TargetCluster) bool { return c.Name == "m0" }) {
+					t.Errorf("the object is in %v, and leaves %v", spec.Clusters, spec.GracefulEvictionTasks)
+				}
+				if generation := bound[0].GetGeneration(); generation > 8 {
+					t.Errorf("the binding has generation %d", generation)
+				}
+			})
+		}
 	}
 }

@@ -77,8 +77,6 @@ type noted struct {
 	// tainted has the taints of Clusters as the change itself sets them, and emptied the namespaces that it deletes.
 	tainted map[string][]corev1.Taint
 	emptied map[string]bool
-	// restless are the bindings that leave a cluster and return to it without end.
-	restless map[string]bool
 }
 
 // departure is why and when an object is evicted.
@@ -90,13 +88,12 @@ type departure struct {
 func newNoted() noted {
 	return noted{
 		evicted: map[client.ObjectKey]map[string]departure{}, moved: map[client.ObjectKey]map[string]time.Duration{},
-		written: map[client.ObjectKey]time.Duration{}, tainted: map[string][]corev1.Taint{}, emptied: map[string]bool{}, restless: map[string]bool{},
+		written: map[client.ObjectKey]time.Duration{}, tainted: map[string][]corev1.Taint{}, emptied: map[string]bool{},
 	}
 }
 
-// note notes a change that happens at a time. Back is a cluster to which a binding returned after it was evicted from there, and that it is
-// evicted from again; "" if there is none.
-func (n *noted) note(change controlloop.Change, at time.Duration) (back string) {
+// note notes a change that happens at a time.
+func (n *noted) note(change controlloop.Change, at time.Duration) {
 	object := cmp.Or(change.After, change.Before)
 	key := client.ObjectKeyFromObject(object)
 	switch object.(type) {
@@ -107,10 +104,9 @@ func (n *noted) note(change controlloop.Change, at time.Duration) (back string) 
 		after, is := change.After.(workv1alpha2.Binding)
 		n.noteMoves(key, before, after, at)
 		if was && is {
-			return n.noteEvictions(key, before, after, at)
+			n.noteEvictions(key, before, after, at)
 		}
 	}
-	return ""
 }
 
 // noteMoves notes in which clusters the replicas of a binding change.
@@ -132,7 +128,7 @@ func (n *noted) noteMoves(key client.ObjectKey, before, after workv1alpha2.Bindi
 }
 
 // noteEvictions notes the tasks that a change of a binding begins.
-func (n *noted) noteEvictions(key client.ObjectKey, before, after workv1alpha2.Binding, at time.Duration) (back string) {
+func (n *noted) noteEvictions(key client.ObjectKey, before, after workv1alpha2.Binding, at time.Duration) {
 	for _, task := range after.BindingSpec().GracefulEvictionTasks {
 		if eviction.Find(before.BindingSpec(), task.FromCluster) != nil {
 			continue
@@ -141,12 +137,10 @@ func (n *noted) noteEvictions(key client.ObjectKey, before, after workv1alpha2.B
 			n.evicted[key] = map[string]departure{}
 		}
 		if _, again := n.evicted[key][task.FromCluster]; again {
-			back = task.FromCluster
 			continue // the first one counts
 		}
 		n.evicted[key][task.FromCluster] = departure{cmp.Or(task.Message, task.Reason), at}
 	}
-	return back
 }
 
 // seconds is a time as an answer has it.

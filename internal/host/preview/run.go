@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -46,7 +45,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
-	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule"
 )
 
@@ -212,7 +210,9 @@ func (r *Run) build(ctx context.Context) error {
 		Config: unpaced(r.config.Evict), Client: r.Hub, Templates: r.Templates, EvictionRate: eviction.NewRate(atOnce, r.later, nil), Events: r, Clock: r.later,
 	}), r.evictions, r.problem)
 	r.loops = append(r.loops, r.fromTemplates()...)
-	r.scheduler = loops.New("schedule", schedule.Steps(schedule.Deps{Client: r.Hub, Events: r, Clock: clk, Conversion: adviser}),
+	r.scheduler = loops.New("schedule", schedule.Steps(schedule.Deps{
+		Client: r.Hub, Events: r, Clock: clk, Conversion: adviser, NoExecute: r.config.Evict.NoExecute,
+	}),
 		loops.NewQueue[types.NamespacedName](r.config.Salt, clk), r.problem)
 	r.loops = append(r.loops, r.leaving, r.scheduler)
 	rendering := render.Steps(r.Hub, render.Deps{
@@ -345,9 +345,7 @@ func (r *Run) deliver(ctx context.Context) error {
 			for _, l := range r.loops {
 				l.Changed(ctx, change)
 			}
-			if back := r.note(change, r.later.ahead); back != "" {
-				r.giveUp(change.After.(workv1alpha2.Binding), back)
-			}
+			r.note(change, r.later.ahead)
 			if scripts.Concerns(change) {
 				if err := r.interpretAnew(ctx); err != nil {
 					return err
@@ -361,35 +359,6 @@ func (r *Run) deliver(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// giveUp ends the evictions of an object that does not come to rest: its policy tolerates a taint for a while, and it is placed in the cluster
-// again since the taint is tolerated.
-func (r *Run) giveUp(binding workv1alpha2.Binding, cluster string) {
-	key := client.ObjectKeyFromObject(binding)
-	r.evictions.Ignore(key)
-	r.restless[compose.KeyOf(binding)] = true
-	events.PublishBinding(r, binding, events.Warning, events.EvictWorkloadFromClusterFailed,
-		fmt.Sprintf("It is placed in cluster %s again after it has left, and leaves again: its policy tolerates the taint, but not for ever. What becomes of it is not computed", cluster))
-}
-
-// giveUpDependencies adds the bindings whose clusters follow those of an object that does not come to rest.
-func (r *Run) giveUpDependencies(changes []controlloop.Change) {
-	restless := func(by workv1alpha2.BindingSnapshot) bool { return r.restless[by.Namespace+"/"+by.Name] }
-	for more := len(r.restless) > 0; more; {
-		more = false
-		for _, change := range changes {
-			for _, object := range []client.Object{change.Before, change.After} {
-				binding, ok := object.(workv1alpha2.Binding)
-				if !ok || r.restless[compose.KeyOf(binding)] || !slices.ContainsFunc(binding.BindingSpec().RequiredBy, restless) {
-					continue
-				}
-				r.restless[compose.KeyOf(binding)], more = true, true
-				events.PublishBinding(r, binding, events.Warning, events.EvictWorkloadFromClusterFailed,
-					"It is in the clusters of an object that leaves one of them and returns without end. What becomes of it is not computed")
-			}
-		}
-	}
 }
 
 // interpretAnew has the objects be interpreted again that a change of customizations concerns.

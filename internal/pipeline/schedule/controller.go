@@ -56,6 +56,8 @@ type Deps struct {
 	Clock  clock.Clock
 	// SchedulerName is that of the bindings to handle; empty means the default scheduler.
 	SchedulerName string
+	// NoExecute is that of package evict: taints NoExecute evict objects without cluster failover, too.
+	NoExecute bool
 	// Conversion has definitions that go to members with their objects, kinds that objects can be converted to, and what devices
 	// they claim. nil means that there is nothing of it.
 	Conversion conversion.Adviser

@@ -94,6 +94,7 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 // request reads what a decision about b depends on, without its peers.
 func (c *Controller) request(ctx context.Context, b workv1alpha2.Binding) (decision.Request, error) {
 	req := decision.RequestOf(b, c.kindTravels(b))
+	req.Expelled = req.Expelled || c.deps.NoExecute
 	req.Limits = limitsOf(b, c.deps.Clock.Now())
 	req.Becomes = c.deps.Conversion.Alternatives(ctx, b.BindingSpec().Resource.GroupVersionKind())
 	var err error

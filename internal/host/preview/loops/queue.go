@@ -22,8 +22,6 @@ type Queue[R comparable] struct {
 	// delayed are added again when nothing else is left; the times are those from which they have something to do.
 	delayed map[R]time.Time
 	now     func() time.Time
-	// ignored are never added again.
-	ignored map[R]bool
 }
 
 // ranked is a request that waits.
@@ -70,7 +68,7 @@ var _ priorityqueue.PriorityQueue[string] = &Queue[string]{}
 // NewQueue returns an empty queue of a loop with a clock. With a salt, requests of a priority are in an order that follows from the salt, not in that of their
 // names.
 func NewQueue[R comparable](salt string, clk clock.PassiveClock) *Queue[R] {
-	return &Queue[R]{salt: salt, now: clk.Now, waiting: map[R]*ranked[R]{}, delayed: map[R]time.Time{}, ignored: map[R]bool{}}
+	return &Queue[R]{salt: salt, now: clk.Now, waiting: map[R]*ranked[R]{}, delayed: map[R]time.Time{}}
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
@@ -80,9 +78,6 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 		priority = *o.Priority
 	}
 	for _, item := range items {
-		if q.ignored[item] {
-			continue
-		}
 		if o.After > 0 || o.RateLimited {
 			due := q.now().Add(o.After)
 			if had, ok := q.delayed[item]; !ok || due.Before(had) {
@@ -126,16 +121,6 @@ func (q *Queue[R]) resume() {
 		q.AddWithOpts(priorityqueue.AddOpts{}, item)
 	}
 	clear(q.delayed)
-}
-
-// Ignore drops a request, now and whenever it is added.
-func (q *Queue[R]) Ignore(item R) {
-	q.ignored[item] = true
-	delete(q.delayed, item)
-	if had := q.waiting[item]; had != nil {
-		heap.Remove(&q.order, had.place)
-		delete(q.waiting, item)
-	}
 }
 
 // Next is the earliest time at which a delayed request has something to do; false if none is delayed.

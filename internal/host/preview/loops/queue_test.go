@@ -27,19 +27,8 @@ func TestDelayedRequests(t *testing.T) {
 	if due, _ := q.Next(); !due.Equal(begun.Add(31 * time.Second)) {
 		t.Errorf("a request that is added again is due at %v", due)
 	}
-	q.Ignore("late")
-	q.AddAfter("late", time.Millisecond)
-	q.Add("late")
-	if due, _ := q.Next(); !due.Equal(begun.Add(time.Minute)) || q.Len() != 0 {
-		t.Errorf("an ignored request is due at %v, and %d wait", due, q.Len())
-	}
 	q.Add("a")
-	q.Add("b")
-	q.Ignore("a")
-	if item, _ := q.Get(); item != "b" {
+	if item, _ := q.Get(); item != "a" {
 		t.Errorf("the first request is %q", item)
-	}
-	if item, shutdown := q.Get(); !shutdown {
-		t.Errorf("there is still %q", item)
 	}
 }

@@ -23,6 +23,8 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 		Retained:         b.GetAnnotations()[policyv1alpha1.RetainReplicasLabel] == "true",
 		KindTravels:      kindTravels,
 	}
+	req.Failover = spec.Failover != nil && spec.Failover.Cluster != nil
+	req.Expelled = req.Failover
 	for i := range spec.GracefulEvictionTasks {
 		req.Evicting = append(req.Evicting, spec.GracefulEvictionTasks[i].FromCluster)
 	}

@@ -28,6 +28,9 @@ type Request struct {
 	Current []workv1alpha2.TargetCluster
 	// Evicting names clusters that the object is being moved out of.
 	Evicting []string
+	// Failover is true if the object leaves clusters that fail, and Expelled if it leaves those with a taint NoExecute: with Failover, or by the
+	// configuration.
+	Failover, Expelled bool
 	// Limits are the most replicas that clusters take for now; others have none.
 	Limits map[string]int32
 	// ObservedAffinity names the term of clusterAffinities in use.

@@ -15,6 +15,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 )
 
 // Cluster describes one member. It is never changed once it is in a Snapshot.
@@ -29,10 +30,13 @@ type Cluster struct {
 	Headroom capacity.Headroom
 }
 
-// taint keeps things away from a cluster; its reason is spelled once, not per decision.
+// taint keeps things away from a cluster; its reasons are spelled once, not per decision.
 type taint struct {
 	corev1.Taint
-	Reason *Reason
+	// Reason is for objects that do not tolerate it, Limited for those that tolerate it for a while.
+	Reason, Limited *Reason
+	// Failure is true if the Cluster does not have the taint, but counts as if it had, for objects with cluster failover: it is not ready.
+	Failure bool
 }
 
 // APISet is what a cluster serves.
@@ -67,8 +71,15 @@ func describe(c *clusterv1alpha1.Cluster, nodes *capacity.Nodes, before *Cluster
 	for _, t := range c.Spec.Taints {
 		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			text := t.ToString()
-			out.Taints = append(out.Taints, taint{t, &Reason{One: "has taint " + text, Many: "have taint " + text}})
+			out.Taints = append(out.Taints, taint{
+				Taint: t, Reason: NewReason("has taint "+text, "have taint "+text),
+				Limited: NewReason("has taint "+text+", tolerated for some time only", "have taint "+text+", tolerated for some time only"),
+			})
 		}
+	}
+	if t := eviction.Failure(c); t != nil {
+		reason := NewReason("is not ready", "are not ready")
+		out.Taints = append(out.Taints, taint{Taint: *t, Reason: reason, Limited: reason, Failure: true})
 	}
 	return out
 }
@@ -193,6 +204,6 @@ func Differs(a, b *Cluster) bool {
 	return a.Provider != b.Provider || a.Region != b.Region || a.Leaving != b.Leaving ||
 		a.APIs.Content != b.APIs.Content || a.zoneKey != b.zoneKey || !maps.Equal(a.Labels, b.Labels) ||
 		!slices.EqualFunc(a.Taints, b.Taints, func(x, y taint) bool {
-			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect
+			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect && x.Failure == y.Failure
 		})
 }

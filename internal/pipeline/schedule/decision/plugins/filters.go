@@ -8,6 +8,7 @@ import (
 	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
@@ -112,7 +113,8 @@ func apiEnablement(r *decision.Round) decision.Check {
 }
 
 // taintToleration drops clusters with a taint that is not tolerated. A cluster that has the object keeps it: NoSchedule is about
-// new objects, and what is there is removed by evictions.
+// new objects, and what is there is removed by evictions. A toleration with tolerationSeconds is about how long an object stays. It brings none
+// to a cluster from which the object is evicted: a cluster that was left would be chosen again as soon as the eviction is finished.
 func taintToleration(r *decision.Round) decision.Check {
 	var tolerations []corev1.Toleration
 	if r.Request.Placement != nil {
@@ -123,8 +125,18 @@ func taintToleration(r *decision.Round) decision.Check {
 			return nil
 		}
 		for i := range v.Cluster.Taints {
-			if t := &v.Cluster.Taints[i]; !schedulingcorev1.TolerationsTolerateTaint(klog.Background(), tolerations, &t.Taint, false) {
+			t := &v.Cluster.Taints[i]
+			if t.Failure && !r.Request.Failover {
+				continue
+			}
+			if !schedulingcorev1.TolerationsTolerateTaint(klog.Background(), tolerations, &t.Taint, false) {
 				return t.Reason
+			}
+			if !r.Request.Expelled || t.Effect != corev1.TaintEffectNoExecute {
+				continue
+			}
+			if _, forever := eviction.Tolerates(tolerations, &t.Taint, 0); !forever {
+				return t.Limited
 			}
 		}
 		return nil

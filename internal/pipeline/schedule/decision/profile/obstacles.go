@@ -44,8 +44,15 @@ func changes(filter string, r *decision.Round, v decision.Candidate, check decis
 		for i := range v.Cluster.Taints {
 			only := *v.Cluster
 			only.Taints = v.Cluster.Taints[i : i+1]
-			if check(&decision.Candidate{Cluster: &only}) != nil {
-				out = append(out, "tolerate "+only.Taints[0].ToString())
+			t := &only.Taints[0]
+			switch reason := check(&decision.Candidate{Cluster: &only}); {
+			case reason == nil:
+			case t.Failure:
+				out = append(out, "make the cluster ready")
+			case reason == t.Limited:
+				out = append(out, "tolerate "+t.ToString()+" without tolerationSeconds")
+			default:
+				out = append(out, "tolerate "+t.ToString())
 			}
 		}
 	case plugins.APIFilter:
