@@ -79,11 +79,13 @@ func planKey(r *decision.Round) (string, error) {
 		Kind        string
 		KindTravels bool
 		Becomes     []schema.GroupVersionKind
+		Failover    bool
+		Expelled    bool
 	}{
 		Term: r.Term.Name, Affinity: r.Term.Affinity, Overflow: r.Term.Overflow,
 		Spread:     r.Request.SpreadConstraints(),
 		APIVersion: r.Request.Resource.APIVersion, Kind: r.Request.Resource.Kind, KindTravels: r.Request.KindTravels,
-		Becomes: r.Request.Becomes,
+		Becomes: r.Request.Becomes, Failover: r.Request.Failover, Expelled: r.Request.Expelled,
 	}
 	if placement := r.Request.Placement; placement != nil {
 		key.Tolerations = placement.ClusterTolerations

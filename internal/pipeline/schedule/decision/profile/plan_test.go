@@ -41,11 +41,15 @@ func TestMemoryDoesNotShow(t *testing.T) {
 		placement(aggregated, affinity(policyv1alpha1.ClusterAffinity{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}, ExcludeClusters: []string{"m01"}})),
 		placement(static("m00", 2, "m02", 1), tolerate(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists})),
+		placement(duplicated, tolerate(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(9))})),
 		placement(dynamic, term("a", named("m00", "m01"), overflow("b", named("m02"))), term("c", policyv1alpha1.ClusterAffinity{})),
 	}
 	changes := []func(*clusterv1alpha1.Cluster){
 		labelled("env", "prod"), labelled("env", "test"), tainted("k", "v", corev1.TaintEffectNoSchedule), in("p", "r9"), available(3), available(40),
-		func(c *clusterv1alpha1.Cluster) { c.Spec.Taints = nil },
+		func(c *clusterv1alpha1.Cluster) { c.Spec.Taints = nil }, tainted("k", "v", corev1.TaintEffectNoExecute),
+		func(c *clusterv1alpha1.Cluster) {
+			c.Status.Conditions = []metav1.Condition{{Type: clusterv1alpha1.ClusterConditionReady, Status: []metav1.ConditionStatus{"True", "False", "Unknown"}[r.IntN(3)]}}
+		},
 		func(c *clusterv1alpha1.Cluster) { c.Status.APIEnablements = nil },
 		func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
 	}
@@ -62,6 +66,8 @@ func TestMemoryDoesNotShow(t *testing.T) {
 			if r.IntN(2) == 0 {
 				req.Current = w.running(r, 4)
 			}
+			req.Failover = r.IntN(3) == 0
+			req.Expelled = req.Failover || r.IntN(3) == 0
 			if r.IntN(4) == 0 {
 				req.Evicting = []string{"m00"}
 			}
