@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -29,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/preview/overlay"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
@@ -60,12 +62,8 @@ func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.
 		r.claim(v, t)
 		r.emptying(v, t)
 	}
-	changes, leaving := r.Hub.Changes(), map[string]*clusterv1alpha1.Cluster{}
-	for _, change := range changes {
-		if cluster, ok := change.Before.(*clusterv1alpha1.Cluster); ok && change.After == nil {
-			leaving[cluster.Name] = cluster
-		}
-	}
+	changes := r.Hub.Changes()
+	leaving := departures(changes)
 	var copies []Copy
 	for _, change := range changes {
 		switch object := cmp.Or(change.After, change.Before).(type) {
@@ -92,6 +90,40 @@ func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.
 	}
 	r.warn(v)
 	return copies, nil
+}
+
+// leavers is what a change has leave: Clusters that are deleted, and the clusters that each binding is being evicted from, by its namespace
+// and name.
+type leavers struct {
+	clusters map[string]*clusterv1alpha1.Cluster
+	evicting map[string][]string
+}
+
+func departures(changes []controlloop.Change) leavers {
+	l := leavers{map[string]*clusterv1alpha1.Cluster{}, map[string][]string{}}
+	for _, change := range changes {
+		if cluster, ok := change.Before.(*clusterv1alpha1.Cluster); ok && change.After == nil {
+			l.clusters[cluster.Name] = cluster
+		}
+		if binding, ok := change.After.(workv1alpha2.Binding); ok {
+			spec := binding.BindingSpec()
+			for i := range spec.GracefulEvictionTasks {
+				if from := spec.GracefulEvictionTasks[i].FromCluster; !eviction.IsTarget(spec, from) {
+					l.evicting[compose.KeyOf(binding)] = append(l.evicting[compose.KeyOf(binding)], from)
+				}
+			}
+		}
+	}
+	return l
+}
+
+// isLate returns whether a copy changes when it is evicted, or later. It stays as it is while it is being evicted, so whether it is written
+// before depends on which comes first.
+func (r *Run) isLate(l leavers, work *workv1alpha1.Work, cluster string) bool {
+	bound := workv1alpha2.BoundTo(work)
+	namespace, name, _ := strings.Cut(bound, "/")
+	begun, ok := r.evicted[client.ObjectKey{Namespace: namespace, Name: name}][cluster]
+	return ok && slices.Contains(l.evicting[bound], cluster) && r.written[client.ObjectKeyFromObject(work)] >= begun.at
 }
 
 // right is the right to get a template.
@@ -225,8 +257,9 @@ func (r *Run) placement(v view, before, after workv1alpha2.Binding) {
 			entry.Clusters = append(entry.Clusters, cluster)
 		}
 	}
-	if entry.Message = unplaced(after); entry.Message == unplaced(before) && len(entry.Clusters) == 0 {
-		return
+	was, is := unplaced(before), unplaced(after)
+	if entry.Message = is.Message; was.Type == is.Type && was.Reason == is.Reason && len(entry.Clusters) == 0 {
+		return // a message may count the clusters, and is computed again some minutes later
 	}
 	if v.sees(r.right(ref), explain.BindingRight(either)) {
 		add(v.status, &v.status.Placements, entry)
@@ -248,18 +281,18 @@ func targetsOf(binding workv1alpha2.Binding) map[string]int32 {
 	return replicas
 }
 
-// unplaced is why a binding has no place, or not for all of its replicas.
-func unplaced(binding workv1alpha2.Binding) string {
+// unplaced is the condition that reports why a binding has no place, or not for all of its replicas; empty if it has.
+func unplaced(binding workv1alpha2.Binding) metav1.Condition {
 	if binding == nil {
-		return ""
+		return metav1.Condition{}
 	}
 	for _, c := range binding.BindingStatus().Conditions {
 		if c.Type == workv1alpha2.Scheduled && c.Status != "True" || c.Type == workv1alpha2.Rendered && c.Status == "False" ||
 			c.Type == workv1alpha2.EvictionHeld && c.Status == "True" {
-			return c.Message
+			return c
 		}
 	}
-	return ""
+	return metav1.Condition{}
 }
 
 // Copy is an object in members that changes, with the place of its entry in the answer.
@@ -270,7 +303,7 @@ type Copy struct {
 }
 
 // copies adds what changes of the manifests of a Work.
-func (r *Run) copies(v view, leaving map[string]*clusterv1alpha1.Cluster, either, before, after *workv1alpha1.Work) ([]Copy, error) {
+func (r *Run) copies(v view, leaving leavers, either, before, after *workv1alpha1.Work) ([]Copy, error) {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(either.Namespace)
 	if !ok || workv1alpha1.IsRecord(either) {
 		return nil, nil
@@ -294,9 +327,9 @@ func (r *Run) copies(v view, leaving map[string]*clusterv1alpha1.Cluster, either
 		case from[ref] == nil:
 			entry.Action, entry.Fields = fleetv1alpha1.PreviewCreate, fields.Edits(&unstructured.Unstructured{Object: map[string]any{}}, to[ref])
 		case to[ref] == nil:
-			entry.Action, entry.Message = fleetv1alpha1.PreviewDelete, fate(either, leaving[cluster], ref)
+			entry.Action, entry.Message = fleetv1alpha1.PreviewDelete, fate(either, leaving.clusters[cluster], ref)
 		default:
-			if entry.Fields = fields.Edits(from[ref], to[ref]); len(entry.Fields) == 0 {
+			if entry.Fields = fields.Edits(from[ref], to[ref]); len(entry.Fields) == 0 || r.isLate(leaving, either, cluster) {
 				continue
 			}
 			entry.Message = crds.HeldBack(cluster, from[ref], to[ref])

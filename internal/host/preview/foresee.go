@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,8 +51,8 @@ func unpaced(c evict.Config) evict.Config {
 	return c
 }
 
-// foresee has the evictions happen that tolerations delay. It advances the clock of evictions to the time of each, the earliest first. All
-// other loops have theirs stay, since what they wait for is in members.
+// foresee has the evictions happen that tolerations delay. It advances the clock of evictions to the time of each, the earliest first. What
+// other loops wait for is in members.
 func (r *Run) foresee(ctx context.Context) error {
 	begun := r.later.Now()
 	for range maxMoments {
@@ -71,7 +72,7 @@ func (r *Run) foresee(ctx context.Context) error {
 type noted struct {
 	// evicted has evictions that begin, by binding and cluster; they may have ended since.
 	evicted map[client.ObjectKey]map[string]departure
-	// moved is when the replicas of a binding in a cluster changed last, and written when a Work did.
+	// moved is when the replicas of a binding in a cluster changed last, and written when what an answer has of a Work did.
 	moved   map[client.ObjectKey]map[string]time.Duration
 	written map[client.ObjectKey]time.Duration
 	// tainted has the taints of Clusters as the change itself sets them, and emptied the namespaces that it deletes.
@@ -98,7 +99,11 @@ func (n *noted) note(change controlloop.Change, at time.Duration) {
 	key := client.ObjectKeyFromObject(object)
 	switch object.(type) {
 	case *workv1alpha1.Work:
-		n.written[key] = at
+		before, _ := change.Before.(*workv1alpha1.Work)
+		after, _ := change.After.(*workv1alpha1.Work)
+		if at == 0 || showsDifference(before, after) {
+			n.written[key] = at
+		}
 	case workv1alpha2.Binding:
 		before, was := change.Before.(workv1alpha2.Binding)
 		after, is := change.After.(workv1alpha2.Binding)
@@ -107,6 +112,14 @@ func (n *noted) note(change controlloop.Change, at time.Duration) {
 			n.noteEvictions(key, before, after, at)
 		}
 	}
+}
+
+// showsDifference returns whether an answer would have something of the change of a Work. What the control plane adds to objects, such as the
+// name of their policy, is written together with the next change, whenever that is.
+func showsDifference(before, after *workv1alpha1.Work) bool {
+	from, err := manifests(before)
+	to, wrong := manifests(after)
+	return err != nil || wrong != nil || !equality.Semantic.DeepEqual(from, to)
 }
 
 // noteMoves notes in which clusters the replicas of a binding change.

@@ -42,7 +42,7 @@ func (r *Run) Placed(ctx context.Context, kind, namespace, name string) (Placed,
 	}
 	for _, binding := range bound {
 		if ref := hubstore.TemplateOf(binding.BindingSpec()); ref.GroupVersionKind.Kind == kind && ref.Namespace == namespace && ref.Name == name {
-			placed.Clusters, placed.Message = targetsOf(binding), unplaced(binding)
+			placed.Clusters, placed.Message = targetsOf(binding), unplaced(binding).Message
 		}
 	}
 	return placed, nil

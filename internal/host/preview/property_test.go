@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -313,11 +315,17 @@ func previewed(ctx context.Context, hub *offline.Control, spec fleetv1alpha1.Pre
 }
 
 // TestWhatIsPreviewedComes: a preview leaves the control plane as it is, and when the change is made, in whatever order the loops
-// reconcile, what was previewed comes.
+// reconcile, what was previewed comes. FLAGSHIP_PREVIEW_FLEETS is how many fleets there are.
 func TestWhatIsPreviewedComes(t *testing.T) {
-	fleets := uint64(1000)
+	fleets := uint64(3000)
 	if testing.Short() {
-		fleets = 200
+		fleets = 300
+	}
+	if text := os.Getenv("FLAGSHIP_PREVIEW_FLEETS"); text != "" {
+		var err error
+		if fleets, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
 	}
 	kinds, err := offline.ReadKinds(clock.RealClock{})
 	if err != nil {

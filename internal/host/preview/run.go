@@ -87,7 +87,7 @@ type Run struct {
 	Templates *overlay.Templates
 
 	config Config
-	// later is the clock of evictions, which foresee advances.
+	// later is the clock of evictions, and of render, which counts from when they begin. Function foresee advances it.
 	later     *movable
 	evictions *loops.Queue[types.NamespacedName]
 	loops     []loops.Loop
@@ -217,7 +217,7 @@ func (r *Run) build(ctx context.Context) error {
 	r.loops = append(r.loops, r.leaving, r.scheduler)
 	rendering := render.Steps(r.Hub, render.Deps{
 		Templates: r.Templates, Interpreter: r.interpreter, Conversion: adviser, Wanted: propagate.Wants(r.Hub, r.Templates, hasWorks),
-		MayStore: r.config.MayStore, Events: r, Clock: clk, NewID: r.config.NewID,
+		MayStore: r.config.MayStore, Events: r, Clock: r.later, NewID: r.config.NewID,
 	})
 	for _, steps := range rendering {
 		r.renderers = append(r.renderers, loops.New("render", steps, requests(r), r.problem))
