@@ -371,7 +371,7 @@ func (w *Writer) explain(try attempt, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsConflict(err):
 		return Transient(fmt.Errorf("applying %s: %w", what, err))
 	default:
-		return fmt.Errorf("applying %s: %w", what, try.refused(err))
+		return fmt.Errorf("applying %s: %w", what, try.refused(ssa.ExplainSize(try.desired, err)))
 	}
 }
 
