@@ -162,6 +162,11 @@ func (in *ServerConfiguration) DeepCopyInto(out *ServerConfiguration) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.TracingConfigFile != nil {
+		in, out := &in.TracingConfigFile, &out.TracingConfigFile
+		*out = new(string)
+		**out = **in
+	}
 	if in.EtcdServers != nil {
 		in, out := &in.EtcdServers, &out.EtcdServers
 		*out = make([]string, len(*in))
