@@ -1,4 +1,4 @@
-package checks_test
+package checks
 
 import (
 	"errors"
@@ -14,7 +14,6 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	. "github.com/flagship-k8s/flagship/internal/tools/cli/doctor/checks"
 )
 
 var (
