@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -44,7 +45,9 @@ func (r *revisits) add(cluster string, work types.NamespacedName) {
 
 // run visits until ctx ends.
 func (r *revisits) run(ctx context.Context) {
-	defer context.AfterFunc(ctx, r.queue.ShutDown)()
+	stop := sync.OnceFunc(r.queue.ShutDown)
+	defer stop() // the function below is not called if the loop sees the end of ctx first
+	defer context.AfterFunc(ctx, stop)()
 	for limiter := rate.NewLimiter(rate.Every(revisitPause), 1); limiter.Wait(ctx) == nil; {
 		next, shutdown := r.queue.Get()
 		if shutdown {
