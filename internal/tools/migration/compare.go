@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -190,6 +189,6 @@ func (c *ControlPlane) clusterNames(ctx context.Context) ([]string, error) {
 		names = append(names, cluster.GetName())
 		return nil
 	})
-	sort.Strings(names)
-	return slices.Clip(names), err
+	slices.Sort(names)
+	return names, err
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -149,8 +150,8 @@ func (c *Copier) put(ctx context.Context, gvr schema.GroupVersionResource, wante
 func (c *Copier) update(ctx context.Context, objects dynamic.ResourceInterface, wanted, present *unstructured.Unstructured, outcome *Outcome) (*unstructured.Unstructured, error) {
 	wanted.SetResourceVersion(present.GetResourceVersion())
 	wanted.SetUID(present.GetUID())
-	wanted.SetLabels(union(present.GetLabels(), wanted.GetLabels()))
-	wanted.SetAnnotations(union(present.GetAnnotations(), wanted.GetAnnotations()))
+	wanted.SetLabels(labels.Merge(present.GetLabels(), wanted.GetLabels()))
+	wanted.SetAnnotations(labels.Merge(present.GetAnnotations(), wanted.GetAnnotations()))
 	wanted.SetFinalizers(present.GetFinalizers())
 	updated, err := objects.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager})
 	if err != nil {
@@ -158,19 +159,6 @@ func (c *Copier) update(ctx context.Context, objects dynamic.ResourceInterface, 
 	}
 	outcome.Updated++
 	return updated, nil
-}
-
-func union(a, b map[string]string) map[string]string {
-	if len(a)+len(b) == 0 {
-		return nil
-	}
-	all := make(map[string]string, len(a)+len(b))
-	for _, from := range []map[string]string{a, b} {
-		for key, value := range from {
-			all[key] = value
-		}
-	}
-	return all
 }
 
 // isCopy returns whether a migration wrote an object.

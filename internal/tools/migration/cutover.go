@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 )
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
@@ -86,7 +87,7 @@ func (c *ControlPlane) renewals(ctx context.Context) (map[string]string, error) 
 // writes returns whether the holder of a Lease decides about, or writes to, members.
 func writes(lease string) bool {
 	switch lease {
-	case "karmada-controller-manager", "karmada-scheduler", "karmada-descheduler", "flagship":
+	case "karmada-controller-manager", "karmada-scheduler", "karmada-descheduler", leader.Name:
 		return true
 	}
 	return false

@@ -3,7 +3,6 @@ package migration
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -254,5 +253,3 @@ func text(obj *unstructured.Unstructured, path ...string) string {
 	}
 	return value
 }
-
-var _ fmt.Stringer = Item{}

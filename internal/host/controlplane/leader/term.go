@@ -38,7 +38,7 @@ const (
 var ErrNotLeader = errors.New("another server may run the control loops: the lease was not renewed in time")
 
 // Term is the time of one set of loops, from the first try to hold the lock until it is lost. It is the lock for a leader election, and
-// knows whether it is held. A nil Term always holds it: there is only one server.
+// reports whether it is held. A nil Term always holds it: there is only one server.
 type Term struct {
 	lock  resourcelock.Interface
 	clock clock.PassiveClock
