@@ -59,7 +59,7 @@ func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *me
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if p := k.pending[ref]; p != nil {
-		propagated, d.policiesAsOf = true, min(d.policiesAsOf, p.asOf)
+		propagated, d.policiesAsOf = true, min(d.policiesAsOf, slices.Min(p.before))
 		delete(k.pending, ref)
 	}
 	switch {

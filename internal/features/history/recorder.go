@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"time"
@@ -93,9 +94,10 @@ type Keeper struct {
 
 // pending is a template that changed since it was recorded.
 type pending struct {
-	// asOf is the storage revision before the first change.
-	asOf  uint64
-	since time.Time
+	// before are the storage revisions before each change. The first changes may be from before the object was in a cluster, such as that
+	// of an override policy which is older than the binding.
+	before []uint64
+	since  time.Time
 	// authors are the users who changed a part last.
 	authors map[fleetv1alpha1.RevisionPart]string
 }
@@ -153,11 +155,11 @@ func (k *Keeper) changed(ref hubstore.Ref, resourceVersion string, part fleetv1a
 			k.losses.Count(stored.LostRevision, stored.TooMany, 1)
 			return
 		}
-		p = &pending{asOf: version - 1, since: k.Clock.Now(), authors: map[fleetv1alpha1.RevisionPart]string{}}
+		p = &pending{since: k.Clock.Now(), authors: map[fleetv1alpha1.RevisionPart]string{}}
 		k.pending[ref] = p
 		k.queue.AddAfter(ref, delay)
 	}
-	p.asOf = min(p.asOf, version-1)
+	p.before = append(p.before, version-1)
 	p.authors[part] = user
 }
 
@@ -175,6 +177,7 @@ func (k *Keeper) putBack(ref hubstore.Ref, p *pending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if later := k.pending[ref]; later != nil {
+		p.before = append(p.before, later.before...)
 		maps.Copy(p.authors, later.authors)
 	}
 	k.pending[ref] = p
@@ -235,7 +238,7 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 	var last *history.Record
 	if len(kept.Records) > 0 {
 		last = &kept.Records[len(kept.Records)-1].Record
-	} else if last, err = k.first(ctx, ref, now, p.asOf); err != nil {
+	} else if last, err = k.first(ctx, ref, now, p.before); err != nil {
 		return true, err
 	}
 	next := &history.Record{Revision: 1, Time: p.since, State: now.state, Part: fleetv1alpha1.RevisionTemplate}
@@ -283,21 +286,35 @@ func author(differences []history.Difference, p *pending, template *unstructured
 	return part, by
 }
 
-// first is the state before the first change, as revision 1; nil if the object was in no cluster then, or the storage does not have it any
-// more.
-func (k *Keeper) first(ctx context.Context, ref hubstore.Ref, now *facts, asOf uint64) (*history.Record, error) {
-	before, err := k.past(ctx, ref, asOf, asOf)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
+// first is the state before the first change that the object saw in a cluster, as revision 1. It is nil if the object was in no cluster
+// before any of the changes, or the storage does not have that state any more.
+func (k *Keeper) first(ctx context.Context, ref hubstore.Ref, now *facts, before []uint64) (*history.Record, error) {
+	slices.Sort(before)
+	var found *facts
+	var failed error
+	// An object that is in a cluster stays in one until the history begins, but for a moment: the search may find a later state then.
+	sort.Search(len(before), func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		was, err := k.past(ctx, ref, before[i], before[i])
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+			return false
+		case err != nil:
+			failed = err
+			return true
+		case was.binding == nil || was.template.GetUID() != now.template.GetUID() || len(was.state.Clusters) == 0:
+			return false
+		}
+		found = was
+		return true
+	})
+	if failed != nil || found == nil {
+		return nil, failed
 	}
-	if before.binding == nil || before.template.GetUID() != now.template.GetUID() || len(before.state.Clusters) == 0 {
-		return nil, nil
-	}
-	record := &history.Record{Revision: 1, State: before.state, Part: fleetv1alpha1.RevisionTemplate}
-	record.Author.Manager, record.Time = history.ManagerOf(before.template, stored.Manager)
-	record.Author.User = k.Authors.Of(history.Change{UID: before.template.GetUID()})
+	record := &history.Record{Revision: 1, State: found.state, Part: fleetv1alpha1.RevisionTemplate}
+	record.Author.Manager, record.Time = history.ManagerOf(found.template, stored.Manager)
+	record.Author.User = k.Authors.Of(history.Change{UID: found.template.GetUID()})
 	return record, nil
 }
