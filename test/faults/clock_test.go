@@ -33,14 +33,13 @@ func TestClocksAreOff(t *testing.T) {
 // agentsClockIsOff: the process of an agent has another time, from its registration on, which is minutes after the certificates of the
 // control plane were made.
 func agentsClockIsOff(t *testing.T, hub *fleettest.Part, name string, ahead time.Duration) {
-	const renewals, dropped = 3, 2
+	const renewals, dropped, many = 3, 2, 40
 	member := fleettest.StartMember(t, name, "--bare")
-	agent := hub.StartShiftedAgent(t, ahead, name, member.Kubeconfig)
+	agent := hub.StartShiftedAgent(t, ahead, name, member.Kubeconfig, "--brake-minimum", "20")
 	g := newGround(t, hub.Cluster, member.Cluster, name)
 	g.put("kept", 4, "1")
 	g.put("dropped", dropped, "1")
 	g.converges()
-	ready := readySince(t, hub.Cluster, name)
 	old := issueEarlier(t, hub, agent, name, 20*24*time.Hour)
 	agent.Kill()
 	agent.Start(t)
@@ -50,6 +49,7 @@ func agentsClockIsOff(t *testing.T, hub *fleettest.Part, name string, ahead time
 		}
 		return nil
 	})
+	ready := readySince(t, hub.Cluster, name)
 	awaitRenewals(t, hub.Cluster, name, renewals)
 	if since := readySince(t, hub.Cluster, name); !since.Equal(&ready) {
 		t.Errorf("it was not ready meanwhile: it is since %s, and was since %s", since, ready)
@@ -63,6 +63,26 @@ func agentsClockIsOff(t *testing.T, hub *fleettest.Part, name string, ahead time
 	if c := clockCondition(t, hub.Cluster, name); c != nil {
 		t.Errorf("the clock of the member is right, and the condition is %+v", c)
 	}
+
+	// The brake is released until a time by the clock of the control plane.
+	g.put("many", many, "1")
+	g.converges()
+	g.drop("many", many)
+	fleettest.ExpectEventually(t, hub.Cluster, clusterNamed(name), func(c *clusterv1alpha1.Cluster) error {
+		return fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
+	})
+	if r := fleettest.Flagship(t, "release-brake", name, "--for", "10m", "--kubeconfig", hub.Kubeconfig); r.Code != 0 {
+		t.Fatalf("the brake is not released: %s%s", r.Stdout, r.Stderr)
+	}
+	for i := range many {
+		fleettest.ExpectGone(t, member.Cluster, fleettest.ConfigMap(g.ns, fmt.Sprintf("many-%d", i), nil))
+	}
+	fleettest.ExpectEventually(t, hub.Cluster, clusterNamed(name), func(c *clusterv1alpha1.Cluster) error {
+		if meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged) {
+			return errors.New("the brake is still engaged")
+		}
+		return nil
+	})
 }
 
 // membersClockIsOff: the API server of a member has another time in everything that it answers.

@@ -128,6 +128,15 @@ func (b *Brake) Resume(cluster string, engaged bool) {
 	}
 }
 
+// Reset ends what was decided about a member that another process writes to. The next call of Resume counts as the first.
+func (b *Brake) Reset(cluster string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(cluster)
+	a.resumed, a.state, a.until = false, State{}, time.Time{}
+	clear(a.waiting)
+}
+
 // Release lets everything pass in a member until then. What was counted before no longer counts. A time that is more than
 // MaxRelease away, or over, changes nothing.
 func (b *Brake) Release(cluster string, until time.Time) {

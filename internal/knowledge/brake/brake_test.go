@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
 // fixture is a brake that engages at more than half of at least ten objects within ten minutes.
@@ -195,6 +199,29 @@ func TestRelease(t *testing.T) {
 	f.order("a", 80, 85)
 	if n := f.carryOut("a", 80, 85); n != 5 {
 		t.Errorf("%d were admitted after the release, want 5: what was released does not count", n)
+	}
+}
+
+// Who takes over a member takes over its brake, whatever it was when the member was others'.
+func TestABrakeChangesHands(t *testing.T) {
+	f := newFixture()
+	f.hold("a", 100)
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	engaged := clusterv1alpha1.BrakeEngaged(clusterv1alpha1.MemberShareExceededReason, "")
+	f.Heed(cluster, true)
+	f.Heed(cluster, false)
+	meta.SetStatusCondition(&cluster.Status.Conditions, engaged)
+	f.Heed(cluster, false)
+	if got := f.cause("a"); got != None {
+		t.Errorf("the cause is %v while another process writes to the member", got)
+	}
+	f.Heed(cluster, true)
+	if got := f.cause("a"); got != Before {
+		t.Errorf("the cause is %v after the member was taken over, want that of an earlier process", got)
+	}
+	f.order("a", 0, 1)
+	if n := f.carryOut("a", 0, 1); n != 0 {
+		t.Error("a removal is admitted")
 	}
 }
 

@@ -24,9 +24,14 @@ func Preserves(work *workv1alpha1.Work) bool {
 	return work.Spec.PreserveResourcesOnDeletion != nil && *work.Spec.PreserveResourcesOnDeletion
 }
 
-// Heed applies the annotations and the condition of a Cluster to its account.
-func (b *Brake) Heed(cluster *clusterv1alpha1.Cluster) {
-	b.Resume(cluster.Name, meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged))
+// Heed applies the annotations and the condition of a Cluster to its account. Own is whether this process writes to the cluster; if not,
+// the process that does decides about its brake.
+func (b *Brake) Heed(cluster *clusterv1alpha1.Cluster, own bool) {
 	b.Exclude(cluster.Name, cluster.DeletionTimestamp != nil && !clusterv1alpha1.DeletesObjects(cluster))
+	if !own {
+		b.Reset(cluster.Name)
+		return
+	}
+	b.Resume(cluster.Name, meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged))
 	b.Release(cluster.Name, clusterv1alpha1.BrakeReleasedUntil(cluster))
 }

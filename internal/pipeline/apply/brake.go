@@ -64,7 +64,8 @@ func (l *brakeLoop) setup(mgr ctrl.Manager) error {
 				return true
 			}
 		}
-		return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+		before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
+		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || l.fleet.Serves(before) != l.fleet.Serves(after)
 	}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("brake").
@@ -98,7 +99,12 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the cluster: %w", err)
 	}
-	l.brake.Heed(cluster)
+	own := l.fleet.Serves(cluster)
+	l.brake.Heed(cluster, own)
+	if !own { // who writes to the cluster writes the condition, and reads from it what an earlier process decided
+		l.metrics.braked(cluster.Name, nil)
+		return reconcile.Result{}, nil
+	}
 	state, next := l.brake.Look(cluster.Name)
 	before := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
 	was := before != nil && before.Status == metav1.ConditionTrue
@@ -108,6 +114,7 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 	condition, news := l.brakeCondition(cluster, state, was)
 	if news != nil {
 		unchanged := cluster.DeepCopy()
+		condition.LastTransitionTime = metav1.NewTime(l.clock.Now()) // which the clock of an agent's machine may differ from
 		meta.SetStatusCondition(&cluster.Status.Conditions, condition)
 		if _, err := hubclient.PatchStatusLocked(ctx, l.client, unchanged, cluster); apierrors.IsConflict(err) {
 			return reconcile.Result{RequeueAfter: backoff.Conflict}, nil

@@ -137,11 +137,11 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	}
 	d.cluster = cluster
 	d.leaving = cluster.DeletionTimestamp != nil
-	a.brake.Heed(cluster)
+	d.elsewhere = !a.fleet.Serves(cluster)
+	a.brake.Heed(cluster, !d.elsewhere)
 	d.keepBefore = clusterv1alpha1.BrakeKeepBefore(cluster)
 	d.keepsAll = d.leaving && !clusterv1alpha1.DeletesObjects(cluster)
 	d.ready = meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
-	d.elsewhere = !a.fleet.Serves(cluster)
 	d.conn, _ = a.fleet.Get(name)
 	return d, nil
 }

@@ -53,11 +53,11 @@ func (s *State) removals() []fleetv1alpha1.PreviewBrake {
 	}
 	account := brake.New(s.Config, s.Clock, func(string) {})
 	for _, cluster := range s.Clusters {
-		account.Heed(cluster)
+		account.Heed(cluster, true)
 	}
 	leaving := s.leaving()
 	for _, cluster := range leaving {
-		account.Heed(cluster)
+		account.Heed(cluster, true)
 	}
 	s.count(account)
 	var found []fleetv1alpha1.PreviewBrake
