@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/history/latest"
 	"github.com/flagship-k8s/flagship/internal/features/history/stored"
 	"github.com/flagship-k8s/flagship/internal/features/history/visible"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// maxEntries is how many entries one answer has.
-	maxEntries = 1000
 	// defaultSince is how far an answer reaches back.
 	defaultSince = time.Hour
 	// page is how many objects are read at once.
@@ -46,7 +44,7 @@ func (k *Keeper) Timeline(ctx context.Context, spec fleetv1alpha1.TimelineSpec, 
 	if since <= 0 {
 		since = defaultSince
 	}
-	all := latest{from: k.Clock.Now().Add(-since)}
+	all := latest.Entries{From: k.Clock.Now().Add(-since)}
 	if err := k.revised(ctx, spec.Namespace, &all, may); err != nil {
 		return fleetv1alpha1.TimelineStatus{}, err
 	}
@@ -55,50 +53,18 @@ func (k *Keeper) Timeline(ctx context.Context, spec fleetv1alpha1.TimelineSpec, 
 		return fleetv1alpha1.TimelineStatus{}, err
 	}
 	for _, d := range removed {
-		all.add(fleetv1alpha1.TimelineEntry{
+		all.Add(fleetv1alpha1.TimelineEntry{
 			Time: metav1.NewTime(d.Time), Source: fleetv1alpha1.TimelineDeletion, Object: d.Object, User: d.User, Message: "deleted",
 		})
 	}
 	if err := k.happened(ctx, spec.Namespace, &all, may); err != nil {
 		return fleetv1alpha1.TimelineStatus{}, err
 	}
-	return all.status(), nil
-}
-
-// latest gathers the newest entries since a time. It never has more than twice as many as an answer.
-type latest struct {
-	from    time.Time
-	entries []fleetv1alpha1.TimelineEntry
-	more    bool
-}
-
-func (l *latest) add(e fleetv1alpha1.TimelineEntry) {
-	if e.Time.Time.Before(l.from) {
-		return
-	}
-	if l.entries = append(l.entries, e); len(l.entries) >= 2*maxEntries {
-		l.cut()
-	}
-}
-
-// cut sorts the entries and leaves the oldest out that are too many.
-func (l *latest) cut() {
-	slices.SortStableFunc(l.entries, func(a, b fleetv1alpha1.TimelineEntry) int {
-		return cmp.Or(a.Time.Compare(b.Time.Time), cmp.Compare(a.Object.Namespace+"/"+a.Object.Name, b.Object.Namespace+"/"+b.Object.Name), cmp.Compare(a.Reason, b.Reason))
-	})
-	if surplus := len(l.entries) - maxEntries; surplus > 0 {
-		l.entries, l.more = slices.Clone(l.entries[surplus:]), true
-	}
-}
-
-// status is the answer, in order.
-func (l *latest) status() fleetv1alpha1.TimelineStatus {
-	l.cut()
-	return fleetv1alpha1.TimelineStatus{Entries: l.entries, Truncated: l.more}
+	return all.Status(), nil
 }
 
 // revised adds the revisions that came to be, with what changed in each.
-func (k *Keeper) revised(ctx context.Context, namespace string, all *latest, may May) error {
+func (k *Keeper) revised(ctx context.Context, namespace string, all *latest.Entries, may May) error {
 	kinds := k.byKind()
 	refOf := func(o stored.Owner) (ref hubstore.Ref, visible bool) {
 		ref = hubstore.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.Object.APIVersion, o.Object.Kind), Name: o.Object.Name}
@@ -113,7 +79,7 @@ func (k *Keeper) revised(ctx context.Context, namespace string, all *latest, may
 		return ref, ok && meta.UID == o.UID // its history goes with it; and the name is that of the uid, for which the content is sealed
 	}
 	wanted := func(o stored.Owner) bool { _, visible := refOf(o); return visible }
-	more, err := k.storage.Since(ctx, namespace, all.from, maxEntries, wanted, func(c stored.Change) {
+	more, err := k.storage.Since(ctx, namespace, all.From, latest.Max, wanted, func(c stored.Change) {
 		ref, _ := refOf(c.Owner)
 		v := visible.View{May: may, Clusters: may(bindingRight(ref, bindingKeys(ref)[0].Name))}
 		changes, hidden := v.Changes(c.Before, c.After)
@@ -123,9 +89,9 @@ func (k *Keeper) revised(ctx context.Context, namespace string, all *latest, may
 		if !hidden && v.Part(c.After.Part, c.After.State) {
 			entry.User, entry.Manager = c.After.Author.User, c.After.Author.Manager
 		}
-		all.add(entry)
+		all.Add(entry)
 	})
-	all.more = all.more || more
+	all.Truncated = all.Truncated || more
 	return err
 }
 
@@ -139,7 +105,7 @@ func (k *Keeper) byKind() map[schema.GroupKind]hubstore.Kind {
 }
 
 // happened adds the Events of the control plane about where objects go. Who may get an Event sees it.
-func (k *Keeper) happened(ctx context.Context, namespace string, all *latest, may May) error {
+func (k *Keeper) happened(ctx context.Context, namespace string, all *latest.Entries, may May) error {
 	list := &corev1.EventList{}
 	for {
 		if err := k.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(page), client.Continue(list.Continue)); err != nil {
@@ -147,11 +113,11 @@ func (k *Keeper) happened(ctx context.Context, namespace string, all *latest, ma
 		}
 		for i := range list.Items {
 			e := &list.Items[i]
-			if !reasons.Has(e.Reason) || lastOf(e).Time.Before(all.from) || !may(explain.Right{Resource: "events", Namespace: e.Namespace, Name: e.Name}) {
+			if !reasons.Has(e.Reason) || lastOf(e).Time.Before(all.From) || !may(explain.Right{Resource: "events", Namespace: e.Namespace, Name: e.Name}) {
 				continue
 			}
 			of := e.InvolvedObject
-			all.add(fleetv1alpha1.TimelineEntry{
+			all.Add(fleetv1alpha1.TimelineEntry{
 				Time: lastOf(e), Source: fleetv1alpha1.TimelineEvent, Manager: cmp.Or(e.ReportingController, e.Source.Component), Reason: e.Reason, Message: e.Message,
 				Object: fleetv1alpha1.ObjectIdentity{APIVersion: of.APIVersion, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name},
 			})

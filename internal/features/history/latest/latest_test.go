@@ -1,4 +1,4 @@
-package history
+package latest
 
 import (
 	"slices"
@@ -13,18 +13,18 @@ import (
 func TestATimelineIsSortedAndBounded(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	var all []fleetv1alpha1.TimelineEntry
-	for i := range maxEntries + 5 {
+	for i := range Max + 5 {
 		all = append(all, fleetv1alpha1.TimelineEntry{Time: metav1.NewTime(now.Add(-time.Duration(i) * time.Second))})
 	}
 	timeline := func(from time.Time, all []fleetv1alpha1.TimelineEntry) fleetv1alpha1.TimelineStatus {
-		l := latest{from: from}
+		l := Entries{From: from}
 		for _, e := range all {
-			l.add(e)
+			l.Add(e)
 		}
-		return l.status()
+		return l.Status()
 	}
 	got := timeline(now.Add(-time.Hour), all)
-	if len(got.Entries) != maxEntries || !got.Truncated || !got.Entries[maxEntries-1].Time.Time.Equal(now) {
+	if len(got.Entries) != Max || !got.Truncated || !got.Entries[Max-1].Time.Time.Equal(now) {
 		t.Errorf("%d entries until %v, truncated %v", len(got.Entries), got.Entries[len(got.Entries)-1].Time, got.Truncated)
 	}
 	if !slices.IsSortedFunc(got.Entries, func(a, b fleetv1alpha1.TimelineEntry) int { return a.Time.Compare(b.Time.Time) }) {
@@ -36,9 +36,9 @@ func TestATimelineIsSortedAndBounded(t *testing.T) {
 	for range 3 {
 		all = append(all, all...)
 	}
-	l := latest{}
+	l := Entries{}
 	for _, e := range all {
-		if l.add(e); len(l.entries) > 2*maxEntries {
+		if l.Add(e); len(l.entries) > 2*Max {
 			t.Fatalf("%d entries are kept", len(l.entries))
 		}
 	}
