@@ -42,14 +42,11 @@ func build(root string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making a place for the binary: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	unlock, err := lockBuild(dir)
 	if err != nil {
-		return "", fmt.Errorf("opening the build lock: %w", err)
+		return "", err
 	}
-	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("taking the build lock: %w", err)
-	}
+	defer unlock()
 	path := filepath.Join(dir, "flagship")
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/flagship")
 	cmd.Dir = root
@@ -57,6 +54,19 @@ func build(root string) (string, error) {
 		return "", fmt.Errorf("building flagship: %w\n%s", err, out)
 	}
 	return path, nil
+}
+
+// lockBuild waits until no other process builds in the folder, and has others wait until unlock is called.
+func lockBuild(dir string) (unlock func(), err error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the build lock: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("taking the build lock: %w", err)
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // moduleRoot is the nearest folder above with a go.mod.

@@ -45,13 +45,23 @@ func StartHubIn(t testing.TB, dir string, args ...string) *Part {
 	if testing.Short() {
 		t.Skip("needs processes of its own")
 	}
-	p := &Part{Dir: dir}
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return StartHubOf(t, binary, dir, args...)
+}
+
+// StartHubOf is StartHubIn with the binary, which may be that of another version.
+func StartHubOf(t testing.TB, binary, dir string, args ...string) *Part {
+	t.Helper()
+	p := &Part{Dir: dir, binary: binary}
 	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--port", freePort(t)}, args...)
 	if InPullMode() {
 		p.args = append(p.args, "--enable-bootstrap-token-auth")
 	}
-	if strings.Contains(Flagship(t, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
+	if strings.Contains(runProgram(t, program{binary: binary}, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
 		p.args = append(p.args, "--allow-loopback-members")
 	}
 	return p.begin(t, "hub", filepath.Join(p.Dir, "hub.kubeconfig"))
@@ -67,7 +77,14 @@ func StartMember(t testing.TB, name string, args ...string) *Part {
 // StartMemberIn is StartMember with the directory of everything that the member writes.
 func StartMemberIn(t testing.TB, dir, name string, args ...string) *Part {
 	t.Helper()
-	p := &Part{Dir: dir, member: true}
+	if testing.Short() {
+		t.Skip("needs processes of its own")
+	}
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Part{Dir: dir, binary: binary, member: true}
 	kubeconfig := filepath.Join(p.Dir, "kubeconfig")
 	p.args = append([]string{playground.MemberCommand, "--name", name, "--data-dir", filepath.Join(p.Dir, "data"),
 		"--write-kubeconfig", kubeconfig, "--port", freePort(t)}, args...)
@@ -85,14 +102,7 @@ func freePort(t testing.TB) string {
 
 func (p *Part) begin(t testing.TB, name, kubeconfig string) *Part {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs processes of its own")
-	}
 	ctrllog.SetLogger(logr.Discard()) // else it logs that there is none
-	var err error
-	if p.binary, err = Binary(); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		if p.process != nil {
 			p.process.Kill()
@@ -105,6 +115,7 @@ func (p *Part) begin(t testing.TB, name, kubeconfig string) *Part {
 	})
 	p.Cluster = &Cluster{Name: name}
 	p.Start(t)
+	var err error
 	if p.Cluster, err = connect(name, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
