@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -71,6 +72,13 @@ func (r *Registries) Clusters(ctx context.Context, resource schema.GroupVersionR
 		return nil, fmt.Errorf("listing Clusters: %w", err)
 	}
 	return selected(registries.Items, clusters.Items, resource), nil
+}
+
+// Ready returns whether a cluster is recorded as ready. One that cannot be read is not.
+func (r *Registries) Ready(ctx context.Context, name string) bool {
+	var cluster clusterv1alpha1.Cluster
+	err := r.reader.Get(ctx, client.ObjectKey{Name: name}, &cluster)
+	return err == nil && meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
 }
 
 // selected is the union of what registries select. A Cluster or registry that is being deleted does not count, nor does a registry

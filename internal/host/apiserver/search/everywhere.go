@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 )
 
 // Everywhere serves clusters/*/proxy/PATH: it answers with the objects of all these clusters in one list, or with the one object of a name.
@@ -32,7 +33,7 @@ func (s *Server) everywhere(w http.ResponseWriter, r *http.Request, path string,
 	if c.info, err = parse(r, c.path); err != nil {
 		return err
 	}
-	if c.accept, err = readable(r.Header.Values("Accept")); err != nil {
+	if c.accept, err = merge.Readable(r.Header.Values("Accept")); err != nil {
 		return err
 	}
 	for _, cluster := range clusters {

@@ -62,12 +62,11 @@ func (c *call) pageOf(list map[string]any, cluster string) merge.Page {
 	})
 }
 
-// versions reads the version of the list in each cluster, and so which clusters answer.
-func (c *call) versions(ctx context.Context) (merge.Version, error) {
-	names := c.names()
+// versions reads the version of the list in each cluster, and so which clusters answer, and the errors of those that do not.
+func (c *call) versions(ctx context.Context) (found merge.Version, failed map[string]error) {
 	var mu sync.Mutex
-	found := merge.Version{}
-	failed := c.each(names, func(cluster string) error {
+	found = merge.Version{}
+	failed = c.each(c.names(), func(cluster string) error {
 		first, err := c.page(ctx, cluster, fmt.Sprintf(metadataOnly, "List"), 1, "")
 		if err != nil {
 			return err
@@ -77,7 +76,7 @@ func (c *call) versions(ctx context.Context) (merge.Version, error) {
 		found[cluster] = first.At
 		return nil
 	})
-	return found, c.missing(ctx, names, failed)
+	return found, failed
 }
 
 // list answers with the objects of all clusters, in the order of the clusters.
@@ -86,10 +85,9 @@ func (c *call) list(ctx context.Context) error {
 	if query.Get("resourceVersionMatch") == "Exact" {
 		return apierrors.NewBadRequest("resourceVersionMatch=Exact is not supported for the objects of several clusters")
 	}
-	if text := query.Get("resourceVersion"); text != "" {
-		if _, err := merge.ParseVersion(text); err != nil {
-			return expired(err.Error())
-		}
+	had, err := merge.ParseVersion(query.Get("resourceVersion"))
+	if err != nil {
+		return expired(err.Error())
 	}
 	if query.Get("includeObject") == "None" {
 		for _, namespaces := range c.clusters {
@@ -109,8 +107,12 @@ func (c *call) list(ctx context.Context) error {
 		}
 		return c.listFrom(ctx, from, of, limit)
 	}
-	at, err := c.versions(ctx)
-	if err != nil {
+	at, failed := c.versions(ctx)
+	has := func(cluster string) bool { _, has := had[cluster]; return has }
+	if err := c.waits.Refusal(c.caller.GetName(), failed, has, func(cluster string) bool { return c.connecting(ctx, cluster, failed) }); err != nil {
+		return err
+	}
+	if err := c.missing(ctx, c.names(), failed); err != nil {
 		return err
 	}
 	if limit > 0 {
@@ -170,8 +172,8 @@ func (c *call) listPlain(ctx context.Context, token string, limit int) error {
 			return expired("none of the clusters that have more is read any more")
 		}
 	}
-	at, err := c.versions(ctx)
-	if err != nil {
+	at, failed := c.versions(ctx)
+	if err := c.missing(ctx, c.names(), failed); err != nil {
 		return err
 	}
 	return c.listAll(ctx, at, tokens, max(limit, 0))

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +25,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
 )
 
 const (
@@ -40,29 +41,6 @@ const (
 
 // errTooLarge is the error of an answer of more than memberBytes.
 var errTooLarge = fmt.Errorf("the answer of the member has more than %d MiB", memberBytes>>20)
-
-// readable returns the parts of Accept headers that ask for JSON, which is all that answers of several members are made of.
-func readable(accept []string) (string, error) {
-	var parts []string
-	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		part = strings.TrimSpace(part)
-		kind, _, err := mime.ParseMediaType(part)
-		switch {
-		case part == "" || err != nil:
-		case kind == "application/json":
-			parts = append(parts, part)
-		case kind == "*/*" || kind == "application/*":
-			parts = append(parts, "application/json")
-		}
-	}
-	if len(parts) == 0 && strings.TrimSpace(strings.Join(accept, "")) != "" {
-		return "", apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", clusterv1alpha1.Resource(""), "", "only application/json is accepted here", 0, false)
-	}
-	if len(parts) == 0 {
-		return "application/json", nil
-	}
-	return strings.Join(parts, ","), nil
-}
 
 // actAs makes header a request of this process for the caller.
 func (c *call) actAs(header http.Header, token string) {
@@ -214,7 +192,17 @@ func (c *call) missing(ctx context.Context, clusters []string, failed map[string
 	case len(clusters) == 1 && !apierrors.IsServiceUnavailable(first):
 		return first
 	}
-	return apierrors.NewServiceUnavailable("no cluster has an answer: " + strings.Join(messages, "; "))
+	message := "no cluster has an answer: " + strings.Join(messages, "; ")
+	if slices.ContainsFunc(clusters, func(cluster string) bool { return c.connecting(ctx, cluster, failed) }) {
+		return waits.Later(message)
+	}
+	return apierrors.NewServiceUnavailable(message)
+}
+
+// connecting returns whether a cluster that failed is expected to connect, after a start of this server: one that was ready before.
+func (c *call) connecting(ctx context.Context, cluster string, failed map[string]error) bool {
+	registries := c.registries()
+	return !c.plain && c.waits.Connecting(failed[cluster]) && registries != nil && registries.Ready(ctx, cluster)
 }
 
 // rank orders errors by how much they determine the answer.

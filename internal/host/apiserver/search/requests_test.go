@@ -35,24 +35,6 @@ func expectJSON(t *testing.T, got any, want string) {
 	}
 }
 
-func TestReadable(t *testing.T) {
-	const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
-	for accept, want := range map[string]string{
-		"":                                    "application/json",
-		"*/*":                                 "application/json",
-		"application/json, */*":               "application/json,application/json",
-		asTable + ",application/json":         asTable + ",application/json",
-		"application/vnd.kubernetes.protobuf": "",
-		"application/vnd.kubernetes.protobuf,application/json": "application/json",
-		"application/yaml": "",
-	} {
-		got, err := readable([]string{accept})
-		if got != want || (err != nil) != (want == "") {
-			t.Errorf("%q: %q, %v, want %q", accept, got, err, want)
-		}
-	}
-}
-
 func TestTranslate(t *testing.T) {
 	both := merge.Version{"m1": "11", "m2": "22"}.String()
 	c := &call{}

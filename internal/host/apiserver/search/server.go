@@ -21,10 +21,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	searchv1alpha1 "github.com/flagship-k8s/flagship/api/search/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/resources"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
 )
 
 // Registries are the ResourceRegistries of the control plane.
@@ -33,6 +35,8 @@ type Registries interface {
 	Clusters(ctx context.Context, resource schema.GroupVersionResource) (map[string][]string, error)
 	// Changed returns a channel that is closed when Clusters may return something else than it returns after this call.
 	Changed() <-chan struct{}
+	// Ready returns whether a cluster is recorded as ready.
+	Ready(ctx context.Context, cluster string) bool
 }
 
 // Config is what the server needs.
@@ -42,6 +46,8 @@ type Config struct {
 	Registries func() Registries
 	// Metrics are those of the control plane.
 	Metrics prometheus.Registerer
+	// Clock measures how long lists wait for members; nil is the real one.
+	Clock clock.PassiveClock
 }
 
 // Server serves the search API. Make one with New.
@@ -54,6 +60,7 @@ type Server struct {
 
 	requests *prometheus.CounterVec
 	watches  prometheus.Gauge
+	waits    *waits.Waits
 	// patience is how long a member may take to answer.
 	patience time.Duration
 	// pause is how long a watch of a member that failed is not begun again, at first.
@@ -67,8 +74,11 @@ func New(config Config, local func() *rest.Config, network *rest.Config) *Server
 	if registries == nil {
 		registries = func() Registries { return nil }
 	}
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
 	s := &Server{
-		registries: registries, local: local, network: network, patience: memberPatience, pause: time.Second,
+		registries: registries, local: local, network: network, waits: waits.New(config.Clock), patience: memberPatience, pause: time.Second,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_search_requests_total", Help: "Requests to the search API that read or write members, by verb.",
 		}, []string{"verb"}),
@@ -187,9 +197,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 
 // starting is the answer while the caches of the control plane are not filled. Clients of client-go send the request again.
 func starting(err error) error {
-	unavailable := apierrors.NewServiceUnavailable("the control plane is starting: " + err.Error())
-	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-	return unavailable
+	return waits.Later("the control plane is starting: " + err.Error())
 }
 
 // parse returns what a path below that of the API means.
@@ -242,7 +250,7 @@ func expired(why string) error {
 func (c *call) toMembers(ctx context.Context) error {
 	group := c.resource().GroupResource()
 	var err error
-	if c.accept, err = readable(c.request.Header.Values("Accept")); err != nil {
+	if c.accept, err = merge.Readable(c.request.Header.Values("Accept")); err != nil {
 		return err
 	}
 	switch verb := c.info.Verb; {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -168,15 +169,18 @@ type fleetOf struct {
 	t       *testing.T
 	members map[string]*memberAPI
 	hub     *httptest.Server
+	// clock is that of all servers.
+	clock *clocktesting.FakePassiveClock
 
 	mu       sync.Mutex
 	selected map[string][]string
 	changed  chan struct{}
+	notReady string
 }
 
 func startFleet(t *testing.T, members map[string]*memberAPI) *fleetOf {
 	t.Helper()
-	f := &fleetOf{t: t, members: members, selected: map[string][]string{}, changed: make(chan struct{})}
+	f := &fleetOf{t: t, members: members, clock: clocktesting.NewFakePassiveClock(time.Now()), selected: map[string][]string{}, changed: make(chan struct{})}
 	for name := range members {
 		f.selected[name] = nil
 	}
@@ -218,6 +222,13 @@ func (f *fleetOf) Changed() <-chan struct{} {
 	return f.changed
 }
 
+// Ready implements Registries.
+func (f *fleetOf) Ready(_ context.Context, cluster string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cluster != f.notReady
+}
+
 func (f *fleetOf) change(selected map[string][]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,9 +240,16 @@ func (f *fleetOf) change(selected map[string][]string) {
 // replica is a new server, as another replica or one that was restarted.
 func (f *fleetOf) replica() *httptest.Server { return f.serve(f.server().ServeHTTP) }
 
+// server is one that has been running for a while.
 func (f *fleetOf) server() *Server {
+	s := f.starting()
+	f.clock.SetTime(f.clock.Now().Add(time.Minute))
+	return s
+}
+
+func (f *fleetOf) starting() *Server {
 	config := &rest.Config{Host: f.hub.URL, BearerToken: "all", Transport: http.DefaultTransport}
-	s := New(Config{Registries: func() Registries { return f }}, func() *rest.Config { return config }, config)
+	s := New(Config{Registries: func() Registries { return f }, Clock: f.clock}, func() *rest.Config { return config }, config)
 	s.patience, s.pause = 2*time.Second, time.Millisecond
 	return s
 }

@@ -15,7 +15,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
@@ -62,12 +61,12 @@ func (c *call) watch(ctx context.Context) error {
 			return expired(fmt.Sprintf("the objects of cluster %s were not sent completely", cluster))
 		}
 	}
-	now, err := c.versions(ctx)
-	if err != nil {
+	now, failed := c.versions(ctx)
+	if err := c.missing(ctx, c.names(), failed); err != nil {
 		return err
 	}
 	for _, cluster := range now.Clusters() {
-		if restored(now[cluster], from[cluster]) {
+		if merge.Earlier(now[cluster], from[cluster]) {
 			return expired(fmt.Sprintf("cluster %s is at an earlier version: it was restored from a backup", cluster))
 		}
 	}
@@ -90,13 +89,6 @@ func (c *call) refresh(ctx context.Context) (err error) {
 		return starting(err)
 	}
 	return nil
-}
-
-// restored returns whether a cluster is at an earlier version than one that it had. A watch from a version that is still to come begins
-// without an error and shows nothing.
-func restored(now, had string) bool {
-	order, err := resourceversion.CompareResourceVersion(now, had)
-	return err == nil && order < 0
 }
 
 // watcher writes the events of one watch.
@@ -267,7 +259,7 @@ func (f *follower) once(ctx context.Context) (began bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if restored(now.At, f.at) {
+		if merge.Earlier(now.At, f.at) {
 			return false, expired("it was restored from a backup")
 		}
 	}

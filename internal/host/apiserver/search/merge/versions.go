@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // Version is a resource version of several clusters, by cluster. An empty one is of a cluster of which a client has some of the objects,
@@ -89,4 +90,11 @@ func (v Version) Clusters() []string { return slices.Sorted(maps.Keys(v)) }
 func VersionOf(object map[string]any) string {
 	text, _, _ := unstructured.NestedString(object, "metadata", "resourceVersion")
 	return text
+}
+
+// Earlier returns whether a cluster is at an earlier version than one that it had. A watch from a version that is still to come begins
+// without an error and shows nothing.
+func Earlier(now, had string) bool {
+	order, err := resourceversion.CompareResourceVersion(now, had)
+	return err == nil && order < 0
 }
