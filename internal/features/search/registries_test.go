@@ -6,7 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -59,6 +61,23 @@ func TestSelected(t *testing.T) {
 				t.Errorf("clusters (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestReady(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clusterv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	ready, away := cluster("ready"), cluster("away")
+	ready.Status.Conditions = []metav1.Condition{clusterv1alpha1.Ready()}
+	away.Status.Conditions = []metav1.Condition{{Type: clusterv1alpha1.ClusterConditionReady, Status: metav1.ConditionUnknown}}
+	fresh := cluster("fresh")
+	r := &Registries{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(&ready, &away, &fresh).Build()}
+	for name, want := range map[string]bool{"ready": true, "away": false, "fresh": false, "none": false} {
+		if got := r.Ready(t.Context(), name); got != want {
+			t.Errorf("%s: %t, want %t", name, got, want)
+		}
 	}
 }
 
