@@ -3,7 +3,7 @@
 //
 // In: requests of users; which resources of which clusters ResourceRegistries select, passed in.
 // Out: what members answer to the same user, as one object, list or watch; resource versions that are a version of each cluster.
-// Owns: for how long lists were refused because of a member, for an hour. Nothing else outlives a request: every replica of the control
+// Owns: for how long lists were refused because of a member, or ended at it, for an hour. Nothing else outlives a request: every replica of the control
 // plane continues what another one began, since a resource version has all that it takes.
 // Never: reads a member with other rights than those of the user, keeps an object, or follows a member without an open watch of a user.
 //

@@ -67,6 +67,9 @@ func (c *call) versions(ctx context.Context) (found merge.Version, failed map[st
 	var mu sync.Mutex
 	found = merge.Version{}
 	failed = c.each(c.names(), func(cluster string) error {
+		if err := c.waits.Broken(c.caller.GetName(), cluster); err != nil && len(c.clusters) > 1 {
+			return err
+		}
 		first, err := c.page(ctx, cluster, fmt.Sprintf(metadataOnly, "List"), 1, "")
 		if err != nil {
 			return err
@@ -143,7 +146,9 @@ func (c *call) listFrom(ctx context.Context, from merge.Position, of merge.Versi
 				return out.End(from.Version, merge.Position{Version: from.Version, Cluster: cluster, Continue: token}.String())
 			}
 			next, err := c.page(ctx, cluster, c.accept, min(limit, pageSize), token)
-			if err == nil {
+			if err != nil {
+				c.waits.Broke(ctx, c.caller.GetName(), cluster, token)
+			} else {
 				limit, token = limit-len(next.Items), next.Next
 				err = out.Add(next, cluster)
 			}
@@ -211,7 +216,9 @@ func (c *call) listAll(ctx context.Context, at, tokens merge.Version, limit int)
 		first := true
 		for next := range parts[i] {
 			err := next.err
-			if err == nil {
+			if err != nil {
+				c.waits.Broke(ctx, c.caller.GetName(), cluster, tokens[cluster])
+			} else {
 				err = out.Add(next.Page, cluster)
 			}
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,6 +47,7 @@ type memberAPI struct {
 	history []change
 	oldest  int // a watch from an earlier version is refused
 	denied  error
+	broken  bool // it answers a list of one object only
 	changed chan struct{}
 	writes  []string
 	open    int // watches
@@ -77,6 +79,12 @@ func (m *memberAPI) deny(err error) {
 	m.denied = err
 	close(m.changed)
 	m.changed = make(chan struct{})
+}
+
+func (m *memberAPI) breakOff(broken bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken = broken
 }
 
 // objects are the present ones, sorted by name.
@@ -157,6 +165,10 @@ func (m *memberAPI) list(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	metadata := map[string]any{"resourceVersion": strconv.Itoa(m.at)}
+	if m.broken && limit != 1 {
+		fail(w, apierrors.NewInternalError(errors.New("it is broken")))
+		return
+	}
 	if limit > 0 && after+limit < len(objects) {
 		metadata["continue"] = strconv.Itoa(after + limit)
 		objects = objects[:after+limit]

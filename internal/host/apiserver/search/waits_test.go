@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -102,6 +103,40 @@ func TestALateStart(t *testing.T) {
 	if code, header, _ := get(t, server, "GET", proxying+configMaps, ""); code != http.StatusOK || !strings.Contains(header.Get("Warning"), "cluster b is missing") {
 		t.Errorf("after the start: %d, %v", code, header)
 	}
+}
+
+// TestAListThatBreaksOff: a member that answers only until the list has begun ends one list, and not the next ones.
+func TestAListThatBreaksOff(t *testing.T) {
+	f, _, b := two(t)
+	server := f.replica()
+	_, _, list := get(t, server, "GET", proxying+configMaps, "")
+	again := "?resourceVersion=" + merge.VersionOf(list)
+	b.breakOff(true)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+proxying+configMaps, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A connection of its own: a client sends the request again, by itself, if a used one is closed before the answer begins.
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+	if err == nil {
+		t.Error("a list without all objects of a member looks complete")
+	}
+	code, header, list := get(t, server, "GET", proxying+configMaps, "")
+	expectOrigins(t, list, "a/one", "a/two")
+	if code != http.StatusOK || !strings.Contains(header.Get("Warning"), "cluster b is missing: a list ended") {
+		t.Errorf("the next list: %d, %v", code, header)
+	}
+	if code, _, status := get(t, server, "GET", proxying+configMaps+again, ""); code != http.StatusServiceUnavailable {
+		t.Errorf("the list of a client that has objects of the member: %d, %v", code, status)
+	}
+	b.breakOff(false)
+	f.clock.SetTime(f.clock.Now().Add(10 * time.Second))
+	_, _, list = get(t, server, "GET", proxying+configMaps+again, "")
+	expectOrigins(t, list, "a/one", "a/two", "b/three")
 }
 
 // TestAnInformerOverARestart: the server is another one, which does not reach a member at first. The informer has no deletion.

@@ -1,6 +1,7 @@
 package waits
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ const (
 	waitPeriod = time.Hour
 	// longestRetry is how much of the time between two refused lists counts: a longer one is another outage.
 	longestRetry = 30 * time.Second
+	// brokenTime is for how long a cluster in the middle of whose objects a list ended is taken as one that does not answer.
+	brokenTime = 10 * time.Second
 	// retrySeconds is when a client sends a refused list again.
 	retrySeconds = 2
 )
@@ -42,6 +45,8 @@ type refusedUser struct{ user, cluster string }
 type refusals struct {
 	total time.Duration
 	last  time.Time
+	// broke is when a list ended in the middle of the objects of the cluster.
+	broke time.Time
 }
 
 // New makes Waits of a server that starts now.
@@ -90,13 +95,37 @@ func (w *Waits) refuse(user, cluster string) bool {
 		clear(w.refused)
 	}
 	key := refusedUser{user, cluster}
-	r, again := w.refused[key]
-	if again {
+	r := w.refused[key]
+	if !r.last.IsZero() {
 		r.total += min(now.Sub(r.last), longestRetry)
 	}
 	r.last = now
 	w.refused[key] = r
 	return r.total < waitTime
+}
+
+// Broke records that a list of a user ended at a cluster that had answered: nothing else can be sent to the client then. The client sends
+// the list again, and a cluster that answers only so far would end each of them. Nothing is recorded if ctx is done, since the client has
+// gone, or for a page with a token of the client, which may have expired.
+func (w *Waits) Broke(ctx context.Context, user, cluster, token string) {
+	if ctx.Err() != nil || token != "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.refused[refusedUser{user, cluster}]
+	r.broke = w.clock.Now()
+	w.refused[refusedUser{user, cluster}] = r
+}
+
+// Broken returns the error of a cluster at which a list of the user has just ended, nil for others.
+func (w *Waits) Broken(user, cluster string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clock.Since(w.refused[refusedUser{user, cluster}].broke) >= brokenTime {
+		return nil
+	}
+	return fmt.Errorf("a list ended in the middle of its objects less than %s ago", brokenTime)
 }
 
 // Later is the answer to a request that may succeed soon. Clients of client-go send it again.

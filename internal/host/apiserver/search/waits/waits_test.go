@@ -1,6 +1,7 @@
 package waits
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -36,5 +37,28 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	if len(w.refused) != 1 {
 		t.Errorf("%d records are kept from an earlier period", len(w.refused)-1)
+	}
+}
+
+// TestBroken: a list that broke off is no refusal, and concerns its user only.
+func TestBroken(t *testing.T) {
+	c := clocktesting.NewFakePassiveClock(time.Now())
+	w := New(c)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.Broke(gone, "alice", "b", "")
+	w.Broke(t.Context(), "alice", "b", "token")
+	w.Broke(t.Context(), "alice", "a", "")
+	for key, want := range map[refusedUser]bool{{"alice", "a"}: true, {"alice", "b"}: false, {"bob", "a"}: false} {
+		if err := w.Broken(key.user, key.cluster); (err != nil) != want {
+			t.Errorf("%v: %v, want an error: %t", key, err, want)
+		}
+	}
+	if !w.refuse("alice", "a") || w.refused[refusedUser{"alice", "a"}].total != 0 {
+		t.Errorf("the records are %v", w.refused)
+	}
+	c.SetTime(c.Now().Add(brokenTime))
+	if err := w.Broken("alice", "a"); err != nil {
+		t.Errorf("later: %v", err)
 	}
 }
