@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,7 @@ func TestWhatAnObjectCosts(t *testing.T) {
 		})
 		each(expectDone)
 	})
+	before := fleettest.CountRequests(t, fleet.Hub)
 	expectWrites(t, fleet, "deleting", 16, func() {
 		each(func(c *corev1.ConfigMap) { fleettest.Delete(t, fleet.Hub, c) })
 		each(func(c *corev1.ConfigMap) {
@@ -72,6 +74,16 @@ func TestWhatAnObjectCosts(t *testing.T) {
 			fleettest.ExpectGone(t, fleet.Hub, binding(ns, "ConfigMap", c.Name))
 		})
 	})
+	reads := 0
+	for kind, n := range fleettest.CountRequests(t, fleet.Hub).Since(before).Of("configmaps") {
+		if kind.Verb == "GET" && kind.Code == http.StatusNotFound {
+			reads += n
+		}
+	}
+	// Only propagate reads the template, once or twice. Render and apply would do so for each Work and event, which was 8 reads each.
+	if average := float64(reads) / sample; average > 5 {
+		t.Errorf("deleting an object takes %.1f reads that do not find it, want at most 5", average)
+	}
 }
 
 // done is the condition of a Work that nothing more will be written about.

@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 )
 
 // Discover reads which groups and resources the control plane serves, as discovery.ServerGroupsAndResources does: with a
@@ -54,6 +56,10 @@ type Store struct {
 	used        chan struct{}
 	running     sync.WaitGroup
 
+	// deleted has the UIDs of the last objects whose deletion a watch reported. It is kept since every deletion of a binding and of its
+	// Works depends on whether the template is there, and the answer about one that is not would be a request each time.
+	deleted *lru.Cache
+
 	mu          sync.RWMutex
 	catalog     *catalog
 	watches     map[schema.GroupVersionKind]*watch
@@ -75,8 +81,19 @@ func New(config Config) *Store {
 		ready:       make(chan struct{}),
 		used:        make(chan struct{}, 1),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
+		deleted:     lru.New(keptDeletions),
 		watches:     map[schema.GroupVersionKind]*watch{},
 	}
+}
+
+// keptDeletions bounds the memory for deletions: 1 MB. An object that was deleted before these is read.
+const keptDeletions = 8192
+
+// Deleted returns whether a watch reported that the object with a UID was deleted. As no object gets that UID again, true is certain;
+// false is not: the object may be gone. It makes no request.
+func (s *Store) Deleted(uid types.UID) bool {
+	_, ok := s.deleted.Get(uid)
+	return ok
 }
 
 // Subscribe has notify called for every template: at once for those that exist, then for each that is created, changed or deleted.

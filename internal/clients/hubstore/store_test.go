@@ -154,6 +154,20 @@ func version(meta metav1.ObjectMeta, resourceVersion string, generation int64) m
 	return meta
 }
 
+func TestADeletionThatAWatchReportsIsCertain(t *testing.T) {
+	onHub(t, func(h *hub) {
+		h.put(deployments, version(metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}, "1", 1))
+		if h.store.Deleted("1") {
+			t.Error("an object that is there counts as deleted")
+		}
+		h.remove(deployments, "shop", "web")
+		h.put(deployments, version(metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "2"}, "2", 1))
+		if !h.store.Deleted("1") || h.store.Deleted("2") {
+			t.Errorf("the object counts as deleted: %v, its successor: %v", h.store.Deleted("1"), h.store.Deleted("2"))
+		}
+	})
+}
+
 func TestSubscribersAreNotifiedOfChangesOnly(t *testing.T) {
 	onHub(t, func(h *hub) {
 		web := metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}

@@ -55,6 +55,9 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 				obj = last.Obj
 			} else if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 				s.follow(w, meta, nil)
+				if leaveOut(k.gvk) == nil { // else its labels may have changed only
+					s.deleted.Add(meta.UID, nil)
+				}
 			}
 			if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 				w.writes.Forget(refTo(k.gvk, meta).objectKey())

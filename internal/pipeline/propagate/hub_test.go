@@ -227,6 +227,8 @@ type fakeTemplates struct {
 	older   map[schema.GroupVersionKind]schema.GroupVersionKind
 	version int
 	reads   int
+	// deleted is an object whose deletion was reported.
+	deleted types.UID
 	note    func(verb, what string)
 	// listed, if set, is what there is once the store has been waited for.
 	listed map[hubstore.Ref]*unstructured.Unstructured
@@ -268,6 +270,8 @@ func (f *fakeTemplates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, b
 	}
 	return meta.AsPartialObjectMetadata(obj.DeepCopy()), true
 }
+
+func (f *fakeTemplates) Deleted(uid types.UID) bool { return f.deleted == uid && uid != "" }
 
 func (f *fakeTemplates) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*metav1.PartialObjectMetadata {
 	var found []*metav1.PartialObjectMetadata

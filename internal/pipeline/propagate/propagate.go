@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -40,6 +41,7 @@ type Templates interface {
 	OtherVersions(schema.GroupVersionKind) []string
 	Mapping(schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool)
 	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	Deleted(types.UID) bool
 	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
 	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
 	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)

@@ -34,6 +34,9 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 	if !bindings.IsNameOf(binding, ref) {
 		return false, nil // made by hand: no controller creates it again
 	}
+	if p.templates.Deleted(binding.BindingSpec().Resource.UID) {
+		return false, nil
+	}
 	meta, err := hubstore.Present(ctx, p.templates, ref)
 	if err != nil || meta == nil || meta.UID != binding.BindingSpec().Resource.UID {
 		return false, err

@@ -32,6 +32,26 @@ func TestRestoredBindingMeetsItsTemplate(t *testing.T) {
 	}
 }
 
+func TestATemplateWhoseDeletionWasReportedIsNotRead(t *testing.T) {
+	h := newHub(t, pp("p"))
+	ref := h.deployment("web")
+	h.reconcile(ref)
+	b := h.binding(ref)
+	delete(h.templates.objects, ref)
+	for reads, reported := range map[int]bool{1: false, 0: true} {
+		if reported {
+			h.templates.deleted = b.BindingSpec().Resource.UID
+		} else {
+			h.templates.deleted = ""
+		}
+		h.templates.reads = 0
+		wanted, err := Wants(h.client, h.templates, nil)(t.Context(), b)
+		if err != nil || wanted || h.templates.reads != reads {
+			t.Errorf("reported %v: wanted %v, %v, after %d reads, want %d", reported, wanted, err, h.templates.reads, reads)
+		}
+	}
+}
+
 func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 	for reason, lazy := range map[string]bool{"eager": false, "lazy": true} {
 		t.Run(reason, func(t *testing.T) {

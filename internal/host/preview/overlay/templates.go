@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 )
@@ -126,6 +127,9 @@ func metaOf(obj *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(), Finalizers: obj.GetFinalizers(),
 	}}
 }
+
+// Deleted is that of hubstore.Store, which is never certain here.
+func (*Templates) Deleted(types.UID) bool { return false }
 
 // List implements Store.
 func (t *Templates) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*metav1.PartialObjectMetadata {
