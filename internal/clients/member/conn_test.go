@@ -155,6 +155,11 @@ func TestADeadMemberCostsNothing(t *testing.T) {
 }
 
 func TestWhatDoesNotOpenTheBreaker(t *testing.T) {
+	// A handler that returns answers with 200, which a client may receive even though its time is over.
+	hangs := func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
 	tests := map[string]struct {
 		reason string
 		handle http.HandlerFunc
@@ -166,13 +171,13 @@ func TestWhatDoesNotOpenTheBreaker(t *testing.T) {
 		"Extension": {"one extension API server that is away does not mean that the member is unavailable",
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, false},
 		"Gateway": {"a proxy that cannot reach it does", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, nil, true},
-		"Cancelled": {"a caller that cancels the request", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"Cancelled": {"a caller that cancels the request", hangs,
 			func(ctx context.Context) context.Context {
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(10*time.Millisecond, cancel)
 				return ctx
 			}, false},
-		"Hanging": {"a call that is not answered in time", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil, true},
+		"Hanging": {"a call that is not answered in time", hangs, nil, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
