@@ -30,7 +30,8 @@ const shop = "shop"
 var boatKind = schema.GroupVersionKind{Group: "harbour.example.com", Version: "v1", Kind: "Boat"}
 
 // TestImport has a control plane with objects of many kinds in two members, makes the members' objects look like those of Karmada, and has
-// another control plane take them over. No object in a member is changed before the cut-over; by it only the marks in the metadata are.
+// another control plane take them over. No object in a member is changed before the cut-over; by it only the marks in the metadata are. Then
+// a third control plane gets them.
 func TestImport(t *testing.T) {
 	source, target := fleettest.StartHub(t), fleettest.StartHub(t)
 	members := map[string]*fleettest.Part{}
@@ -114,16 +115,82 @@ func TestImport(t *testing.T) {
 			}
 		}
 	}
-	// And the new one is in charge.
-	fleettest.Update(t, target.Cluster, fleettest.Deployment(shop, "web", 3), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "nginx:2" })
+	inCharge(t, target, members, "nginx:2")
+	fleettest.ExpectRefusal(t, "writes to cluster", importing...)
+	exports(t, target, members)
+}
+
+// inCharge checks that a change at a control plane reaches the members.
+func inCharge(t *testing.T, hub *fleettest.Part, members map[string]*fleettest.Part, image string) {
+	t.Helper()
+	fleettest.Update(t, hub.Cluster, fleettest.Deployment(shop, "web", 3), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image })
 	for _, member := range members {
 		fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment(shop, "web", 3), func(d *appsv1.Deployment) error {
-			if image := d.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, "nginx:2") {
-				return fmt.Errorf("the image is %s", image)
+			if is := d.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(is, image) {
+				return fmt.Errorf("the image is %s", is)
 			}
 			return nil
 		})
 	}
+}
+
+// exports gives the members to a third control plane, in the same way as to one of Karmada.
+func exports(t *testing.T, from *fleettest.Part, members map[string]*fleettest.Part) {
+	t.Helper()
+	to := fleettest.StartHub(t)
+	exporting := []string{"export", "--kubeconfig", from.Kubeconfig, "--to-kubeconfig", to.Kubeconfig}
+	if planned := run(t, append(exporting, "--dry-run", "-o", "json")...); planned.Kinds["Deployment"] != 2 || planned.Kinds["Cluster"] != 2 || planned.Copied != nil {
+		t.Errorf("the dry run reports %+v", planned)
+	}
+	before := map[string]map[string]object{}
+	for name, member := range members {
+		before[name] = objectsOf(t, member)
+	}
+	exported := run(t, append(exporting, "-o", "json")...)
+	if exported.Copied.Created == 0 || len(exported.Copied.Refused) > 0 || exported.Comparison.Same < 8 || len(exported.Comparison.Differences) > 0 {
+		t.Fatalf("the export reports %+v", exported)
+	}
+	if again := run(t, append(exporting, "-o", "json")...); again.Copied.Created != 0 || again.Copied.Updated != 0 {
+		t.Errorf("a second export without changes reports %+v", again.Copied)
+	}
+	for name, member := range members {
+		fleettest.ExpectAbsent(t, to.Cluster, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}})
+		if now := objectsOf(t, member); !maps.Equal(now, before[name]) {
+			t.Errorf("objects in %s have changed before the cut-over, from %v to %v", name, before[name], now)
+		}
+	}
+	// What is changed there is a difference, and the export puts it right.
+	fleettest.Update(t, to.Cluster, fleettest.ConfigMap(shop, "settings", nil), func(c *corev1.ConfigMap) { c.Data["colour"] = "red" })
+	fleettest.ExpectEventually(t, to.Cluster, workOf("east", "ConfigMap", "settings"), func(w *workv1alpha1.Work) error {
+		if !strings.Contains(string(w.Spec.Workload.Manifests[0].Raw), "red") {
+			return fmt.Errorf("the Work has %s", w.Spec.Workload.Manifests[0].Raw)
+		}
+		return nil
+	})
+	fleettest.ExpectRefusal(t, "would change", append(exporting, "--cut-over")...)
+	if updated := run(t, append(exporting, "-o", "json")...); updated.Copied.Updated != 1 || len(updated.Comparison.Differences) > 0 {
+		t.Errorf("the export of a change reports %+v", updated)
+	}
+
+	// The other one is Flagship, too, and does not take what has the marks of another control plane. Karmada does not read them.
+	for name, member := range members {
+		hold(t, from, name)
+		asKarmada(t, member)
+	}
+	if r := fleettest.Flagship(t, append(exporting, "--cut-over")...); r.Code != 0 || strings.Count(r.Stdout, "is given away") != 2 {
+		t.Fatalf("the cut-over: %d %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	for name, member := range members {
+		taken(t, member)
+		now := objectsOf(t, member)
+		for key, was := range before[name] {
+			if is := now[key]; is.uid != was.uid || is.content != was.content {
+				t.Errorf("%s in %s was %+v and is %+v", key, name, was, is)
+			}
+		}
+	}
+	inCharge(t, to, members, "nginx:3")
+	fleettest.ExpectRefusal(t, "writes to cluster", exporting...)
 }
 
 // propagate has objects of many kinds in the members of a control plane.

@@ -62,6 +62,23 @@ func held(cluster *unstructured.Unstructured, reason string) *unstructured.Unstr
 	delete(annotations, clusterv1alpha1.ResumeDispatchingAnnotation)
 	annotations[clusterv1alpha1.HoldDispatchingAnnotation] = reason
 	cluster.SetAnnotations(annotations)
+	dropReadinessTaints(cluster)
+	return cluster
+}
+
+// withoutAccess returns a Cluster without what is needed to write to it, and without what controllers set.
+func withoutAccess(cluster *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, key := range []string{clusterv1alpha1.ResumeDispatchingAnnotation, clusterv1alpha1.HoldDispatchingAnnotation} {
+		unstructured.RemoveNestedField(cluster.Object, "metadata", "annotations", key)
+	}
+	for _, field := range credentialFields {
+		unstructured.RemoveNestedField(cluster.Object, "spec", field)
+	}
+	dropReadinessTaints(cluster)
+	return cluster
+}
+
+func dropReadinessTaints(cluster *unstructured.Unstructured) {
 	taints, found, _ := unstructured.NestedSlice(cluster.Object, "spec", "taints")
 	taints = slices.DeleteFunc(taints, func(t any) bool {
 		taint, ok := t.(map[string]any)
@@ -74,5 +91,4 @@ func held(cluster *unstructured.Unstructured, reason string) *unstructured.Unstr
 	case found:
 		unstructured.RemoveNestedField(cluster.Object, "spec", "taints")
 	}
-	return cluster
 }

@@ -28,6 +28,7 @@ func Connect(config *rest.Config) (*ControlPlane, error) {
 	// The copy of a large control plane is one burst of writes; the API server's own flow control limits it.
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{} // all kinds are listed, the deprecated ones too
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client of %s: %w", config.Host, err)

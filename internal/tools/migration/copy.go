@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,9 +20,12 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// FieldManager is the manager of the fields that a migration writes. An object that has it in the target was copied before, and may be
+// The managers of the fields that a migration writes. An object that has the one of a Copier in the target was copied before, and may be
 // brought up to date.
-const FieldManager = "flagship-import"
+const (
+	ImportManager = "flagship-import"
+	ExportManager = "flagship-export"
+)
 
 const (
 	// poll is how often a state that a migration waits for is read.
@@ -32,8 +37,14 @@ const (
 // Copier copies plans to a control plane.
 type Copier struct {
 	Target *ControlPlane
-	// Held is why nothing is written to copied Clusters, for people; it is the value of their annotation.
+	// Manager is one of ImportManager and ExportManager.
+	Manager string
+	// Held is why nothing is written to copied Clusters, for people; it is the value of their annotation. If it is empty, Clusters are copied
+	// without their credentials: every control plane of this API writes nothing to those.
 	Held string
+	// Overwrite has objects of the same name replaced: those that no migration wrote, but for Clusters, and what was changed since the target
+	// writes to a cluster.
+	Overwrite bool
 	// Pruned removes from an object what an API server or a controller set.
 	Pruned pruner
 	// Progress receives a line when a stage begins.
@@ -57,6 +68,13 @@ var stageNames = map[stage]string{
 // about what ends a migration.
 func (c *Copier) Copy(ctx context.Context, p *Plan) (*Outcome, error) {
 	outcome := &Outcome{}
+	taken, err := c.taken(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(taken) > 0 && !c.Overwrite {
+		return nil, fmt.Errorf("%s writes to cluster %s already, and may have other content by now; --overwrite replaces it", c.Target.Address, strings.Join(taken, ", "))
+	}
 	for i := 0; i < len(p.Items); {
 		at, from := p.Items[i].stage, i
 		for i < len(p.Items) && p.Items[i].stage == at {
@@ -64,6 +82,9 @@ func (c *Copier) Copy(ctx context.Context, p *Plan) (*Outcome, error) {
 		}
 		c.Progress(fmt.Sprintf("%5d %s", i-from, stageNames[at]))
 		for _, item := range p.Items[from:i] {
+			if item.stage == clusters && slices.Contains(taken, item.object.GetName()) {
+				continue
+			}
 			err := c.copy(ctx, p, item, outcome)
 			if ctx.Err() != nil {
 				return outcome, context.Cause(ctx)
@@ -79,10 +100,38 @@ func (c *Copier) Copy(ctx context.Context, p *Plan) (*Outcome, error) {
 	return outcome, nil
 }
 
+// taken names the Clusters of a plan that were copied earlier, and to which the target writes since a cut-over.
+func (c *Copier) taken(ctx context.Context, p *Plan) ([]string, error) {
+	var names []string
+	for _, item := range p.Items {
+		if item.stage != clusters {
+			continue
+		}
+		present, err := c.Target.objects.Resource(item.resource.GroupVersionResource).Get(ctx, item.object.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading cluster %s of %s: %w", item.object.GetName(), c.Target.Address, err)
+		}
+		_, waits := present.GetAnnotations()[clusterv1alpha1.HoldDispatchingAnnotation]
+		if c.Held == "" {
+			waits = text(present, "spec", "secretRef", "name") == ""
+		}
+		if c.isCopy(present) && !waits {
+			names = append(names, present.GetName())
+		}
+	}
+	return names, nil
+}
+
 func (c *Copier) copy(ctx context.Context, p *Plan, item Item, outcome *Outcome) error {
 	wanted := cleaned(c.Pruned, item.object)
-	if item.stage == clusters {
+	switch {
+	case item.stage == clusters && c.Held != "":
 		wanted = held(wanted, c.Held)
+	case item.stage == clusters:
+		return c.withhold(ctx, item.resource.GroupVersionResource, wanted, outcome)
 	}
 	if item.stage == bindings {
 		return c.bind(ctx, item, wanted, outcome)
@@ -92,6 +141,19 @@ func (c *Copier) copy(ctx context.Context, p *Plan, item Item, outcome *Outcome)
 		return err
 	}
 	return c.credentials(ctx, p, written, outcome)
+}
+
+// withhold copies a Cluster without its credentials. One that has some is refused: its control plane may write to the cluster.
+func (c *Copier) withhold(ctx context.Context, gvr schema.GroupVersionResource, wanted *unstructured.Unstructured, outcome *Outcome) error {
+	present, err := c.Target.objects.Resource(gvr).Get(ctx, wanted.GetName(), metav1.GetOptions{})
+	if err == nil && text(present, "spec", "secretRef", "name") != "" {
+		return errors.New("the other control plane has credentials of the cluster, spec.secretRef, and may write to it: stop its controllers, remove that field, and start them again")
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err = c.put(ctx, gvr, withoutAccess(wanted), outcome)
+	return err
 }
 
 // bind copies a binding. The control plane owns all of a binding that exists, so only the clusters of the other one are brought there.
@@ -117,7 +179,7 @@ func (c *Copier) bind(ctx context.Context, item Item, wanted *unstructured.Unstr
 	if err := unstructured.SetNestedSlice(present.Object, placed, "spec", "clusters"); err != nil {
 		return err
 	}
-	if _, err := objects.Update(ctx, present, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
+	if _, err := objects.Update(ctx, present, metav1.UpdateOptions{FieldManager: c.Manager}); err != nil {
 		return err
 	}
 	outcome.Updated++
@@ -130,7 +192,7 @@ func (c *Copier) put(ctx context.Context, gvr schema.GroupVersionResource, wante
 	present, err := objects.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		created, err := objects.Create(ctx, wanted, metav1.CreateOptions{FieldManager: FieldManager})
+		created, err := objects.Create(ctx, wanted, metav1.CreateOptions{FieldManager: c.Manager})
 		if err == nil {
 			outcome.Created++
 		}
@@ -140,8 +202,8 @@ func (c *Copier) put(ctx context.Context, gvr schema.GroupVersionResource, wante
 	case isIncluded(wanted.Object, present.Object):
 		outcome.Unchanged++
 		return nil, nil
-	case !isCopy(present):
-		return nil, errors.New("the control plane has another object of this name; delete one of the two, and import again")
+	case !c.Overwrite && !c.isCopy(present):
+		return nil, errors.New("the control plane has another object of this name; delete one of the two, and run the command again")
 	}
 	return c.update(ctx, objects, wanted, present, outcome)
 }
@@ -153,7 +215,7 @@ func (c *Copier) update(ctx context.Context, objects dynamic.ResourceInterface, 
 	wanted.SetLabels(labels.Merge(present.GetLabels(), wanted.GetLabels()))
 	wanted.SetAnnotations(labels.Merge(present.GetAnnotations(), wanted.GetAnnotations()))
 	wanted.SetFinalizers(present.GetFinalizers())
-	updated, err := objects.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager})
+	updated, err := objects.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: c.Manager})
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +224,9 @@ func (c *Copier) update(ctx context.Context, objects dynamic.ResourceInterface, 
 }
 
 // isCopy returns whether a migration wrote an object.
-func isCopy(obj *unstructured.Unstructured) bool {
+func (c *Copier) isCopy(obj *unstructured.Unstructured) bool {
 	for _, entry := range obj.GetManagedFields() {
-		if entry.Manager == FieldManager {
+		if entry.Manager == c.Manager {
 			return true
 		}
 	}
@@ -196,16 +258,19 @@ func isIncluded(wanted, present any) bool {
 	return true
 }
 
+// credentialFields are those of the spec of a Cluster that name a Secret.
+var credentialFields = []string{"secretRef", "impersonatorSecretRef"}
+
 // credentials copies the Secrets that a Cluster names. Each is used only with an ownerReference to that very Cluster.
 func (c *Copier) credentials(ctx context.Context, p *Plan, cluster *unstructured.Unstructured, outcome *Outcome) error {
-	for _, field := range []string{"secretRef", "impersonatorSecretRef"} {
+	for _, field := range credentialFields {
 		name := text(cluster, "spec", field, "name")
 		if name == "" {
 			continue
 		}
 		secret := p.credentials[text(cluster, "spec", field, "namespace")+"/"+name]
 		if secret == nil {
-			return fmt.Errorf("spec.%s names a Secret that the old control plane does not have in %s", field, clusterv1alpha1.ClusterNamespace)
+			return fmt.Errorf("spec.%s names a Secret that its control plane does not have in %s", field, clusterv1alpha1.ClusterNamespace)
 		}
 		secret = cleaned(c.Pruned, secret)
 		secret.SetOwnerReferences([]metav1.OwnerReference{{
@@ -232,7 +297,7 @@ func (c *Copier) decided(ctx context.Context, item Item, written *unstructured.U
 	status["schedulerObservedGeneration"] = written.GetGeneration()
 	written.Object["status"] = status
 	_, err := c.Target.objects.Resource(item.resource.GroupVersionResource).Namespace(written.GetNamespace()).
-		UpdateStatus(ctx, written, metav1.UpdateOptions{FieldManager: FieldManager})
+		UpdateStatus(ctx, written, metav1.UpdateOptions{FieldManager: c.Manager})
 	if apierrors.IsConflict(err) {
 		return nil // the control plane wrote it meanwhile, from the same clusters
 	}
@@ -246,7 +311,7 @@ func (c *Copier) await(ctx context.Context, p *Plan, copied []Item) error {
 		switch {
 		case item.stage == definitions:
 			condition = "Established"
-		case item.stage == clusters && p.ready.Has(item.object.GetName()) && text(item.object, "spec", "syncMode") != string(clusterv1alpha1.Pull):
+		case item.stage == clusters && c.Held != "" && p.ready.Has(item.object.GetName()) && text(item.object, "spec", "syncMode") != string(clusterv1alpha1.Pull):
 			condition = clusterv1alpha1.ClusterConditionReady
 		default:
 			continue
@@ -258,7 +323,7 @@ func (c *Copier) await(ctx context.Context, p *Plan, copied []Item) error {
 			return last == nil && isTrue(present, condition) || apierrors.IsNotFound(last), nil
 		})
 		if err != nil {
-			return fmt.Errorf("%s does not get the condition %s (%w); see 'kubectl describe', and import again", item, condition, errors.Join(err, last))
+			return fmt.Errorf("%s does not get the condition %s (%w); see 'kubectl describe', and run the command again", item, condition, errors.Join(err, last))
 		}
 	}
 	return nil

@@ -3,11 +3,14 @@ package migration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -64,6 +67,61 @@ func (c *ControlPlane) dispatched(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	return free, err
+}
+
+// AwaitHeld waits until a control plane writes nothing more to Clusters, which have the annotation for that.
+func AwaitHeld(ctx context.Context, source *ControlPlane, names []string) error {
+	var free []string
+	err := wait.PollUntilContextTimeout(ctx, poll, readyPatience, true, func(ctx context.Context) (bool, error) {
+		all, err := source.dispatched(ctx)
+		free = slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(names, name) })
+		return len(free) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("the clusters %s do not get the condition %s (%w): does its control plane, or its agent, run?",
+			strings.Join(free, ", "), clusterv1alpha1.ClusterConditionDispatchingHeld, err)
+	}
+	return nil
+}
+
+// Clusters names the Clusters of the plan.
+func (p *Plan) Clusters() []string {
+	var names []string
+	for _, i := range p.Items {
+		if i.stage == clusters {
+			names = append(names, i.object.GetName())
+		}
+	}
+	return names
+}
+
+// Give copies the credentials of a Cluster, which was copied without: from then on the target writes to it. A Cluster in Pull mode may have
+// none, as its agent writes.
+func (c *Copier) Give(ctx context.Context, p *Plan, name string) error {
+	i := slices.IndexFunc(p.Items, func(i Item) bool { return i.stage == clusters && i.object.GetName() == name })
+	if i < 0 {
+		return fmt.Errorf("there is no cluster %s", name)
+	}
+	item := p.Items[i]
+	objects := c.Target.objects.Resource(item.resource.GroupVersionResource)
+	cluster, err := objects.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the copy of cluster %s: %w", name, err)
+	}
+	for _, field := range credentialFields {
+		if value, found, _ := unstructured.NestedMap(item.object.Object, "spec", field); found {
+			if err := unstructured.SetNestedMap(cluster.Object, value, "spec", field); err != nil {
+				return fmt.Errorf("cluster %s: %w", name, err)
+			}
+		}
+	}
+	if err := c.credentials(ctx, p, cluster, &Outcome{}); err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	if _, err := objects.Update(ctx, cluster, metav1.UpdateOptions{FieldManager: c.Manager}); err != nil {
+		return fmt.Errorf("giving cluster %s its credentials: %w", name, err)
+	}
+	return nil
 }
 
 // renewals are the times in the Leases of controllers, and of agents of clusters.

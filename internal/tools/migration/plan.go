@@ -125,7 +125,7 @@ func Read(ctx context.Context, source *ControlPlane) (*Plan, error) {
 			p.Items = append(p.Items, i)
 			continue
 		}
-		p.note(i.resource, i.object, "no ClusterResourceBinding propagates it; it may configure the old control plane itself")
+		p.note(i.resource, i.object, "no ClusterResourceBinding propagates it; it may configure its control plane itself")
 	}
 	slices.SortStableFunc(p.Items, func(a, b Item) int { return cmp.Compare(a.stage, b.stage) })
 	return p, nil

@@ -66,6 +66,22 @@ func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters []string,
 	})
 }
 
+// HoldDispatching has a control plane write nothing to clusters until ResumeDispatching. Reason is for people. The condition DispatchingHeld
+// confirms it.
+func HoldDispatching(ctx context.Context, hub *rest.Config, clusters []string, reason string) error {
+	c, err := newHubClient(hub)
+	if err != nil {
+		return err
+	}
+	_, err = eachOf(clusters, func(name string) error {
+		return edit(ctx, c, name, func(cluster *clusterv1alpha1.Cluster) {
+			delete(cluster.Annotations, clusterv1alpha1.ResumeDispatchingAnnotation)
+			metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.HoldDispatchingAnnotation, reason)
+		})
+	})
+	return err
+}
+
 func annotateAll(ctx context.Context, c client.Client, clusters []string, key string, value time.Time) ([]string, error) {
 	return eachOf(clusters, func(name string) error { return annotate(ctx, c, name, key, value.UTC().Format(time.RFC3339)) })
 }

@@ -20,19 +20,22 @@ import (
 )
 
 // Commands are those of the package.
-func Commands(s cli.Streams) []*cobra.Command { return []*cobra.Command{newImportCommand(s)} }
+func Commands(s cli.Streams) []*cobra.Command {
+	return []*cobra.Command{newImportCommand(s), newExportCommand(s)}
+}
 
-// options are the flags of an import.
+// options are the flags of an import and of an export.
 type options struct {
 	hub             cli.HubAccess
-	from, context   string
+	file, context   string // of the other control plane
 	dryRun, cutOver bool
 	accept          bool
+	overwrite       bool
 	clusters        []string
 	patience        time.Duration
 	out             cli.Output
-	source, target  *migration.ControlPlane
-	targetConfig    *rest.Config
+	own, other      *migration.ControlPlane
+	ownConfig       *rest.Config
 	clock           clock.WithTicker
 }
 
@@ -53,12 +56,12 @@ write the same. No object in a cluster is changed, restarted or removed by that.
   flagship import --from-kubeconfig karmada.kubeconfig --cut-over`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(); err != nil {
+			if err := o.complete("--from-kubeconfig"); err != nil {
 				return err
 			}
 			switch {
 			case o.dryRun:
-				return o.plan(cmd.Context(), s)
+				return o.plan(cmd.Context(), s, o.other)
 			case o.cutOver:
 				return o.take(cmd.Context(), s)
 			default:
@@ -66,23 +69,31 @@ write the same. No object in a cluster is changed, restarted or removed by that.
 			}
 		},
 	}
-	o.hub.Flags(c)
-	o.out.Flags(c)
+	o.flags(c)
 	f := c.Flags()
-	f.StringVar(&o.from, "from-kubeconfig", "", "kubeconfig of the other control plane, with all rights there")
+	f.StringVar(&o.file, "from-kubeconfig", "", "kubeconfig of the other control plane, with all rights there")
 	f.StringVar(&o.context, "from-context", "", "context in that kubeconfig (default: its current one)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "list what would be copied and what would not, and write nothing")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace objects of this control plane that have the same name, and what was changed here after a cut-over")
 	f.BoolVar(&o.cutOver, "cut-over", false, "take the clusters, when the other control plane is stopped and nothing differs")
 	f.StringSliceVar(&o.clusters, "cluster", nil, "with --cut-over: name of a cluster; may be given again (default: all that wait)")
 	o.hub.CompleteFlag(c, "cluster")
-	f.BoolVar(&o.accept, "accept-differences", false, "with --cut-over: go on although objects in clusters would change")
 	f.DurationVar(&o.patience, "timeout", 5*time.Minute, "how long this control plane may take to render what was copied")
 	return c
 }
 
-func (o *options) complete() error {
-	if o.from == "" {
-		return cli.UsageErrorf("--from-kubeconfig FILE is needed: the kubeconfig of the control plane to import")
+// flags adds those that both commands have.
+func (o *options) flags(c *cobra.Command) {
+	o.hub.Flags(c)
+	o.out.Flags(c)
+	f := c.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "list what would be copied and what would not, and write nothing")
+	f.BoolVar(&o.accept, "accept-differences", false, "with --cut-over: go on although objects in clusters would change")
+}
+
+// complete connects to both control planes. The flag is the one with the kubeconfig of the other one.
+func (o *options) complete(flag string) error {
+	if o.file == "" {
+		return cli.UsageErrorf("%s FILE is needed: the kubeconfig of the other control plane", flag)
 	}
 	if o.dryRun && o.cutOver {
 		return cli.UsageErrorf("--dry-run and --cut-over exclude each other")
@@ -93,24 +104,24 @@ func (o *options) complete() error {
 	if err := o.out.Check(); err != nil {
 		return err
 	}
-	access, err := membership.LoadAccess(o.from, o.context)
+	access, err := membership.LoadAccess(o.file, o.context)
 	if err != nil {
-		return fmt.Errorf("finding the control plane to import: %w", err)
+		return fmt.Errorf("finding the other control plane: %w", err)
 	}
-	if o.source, err = migration.Connect(access.Config); err != nil {
+	if o.other, err = migration.Connect(access.Config); err != nil {
 		return err
 	}
-	if o.targetConfig, err = o.hub.Config(); err != nil {
+	if o.ownConfig, err = o.hub.Config(); err != nil {
 		return err
 	}
-	if o.targetConfig.Host == access.Config.Host {
+	if o.ownConfig.Host == access.Config.Host {
 		return cli.UsageErrorf("both kubeconfigs lead to the same control plane, %s", access.Config.Host)
 	}
-	o.target, err = migration.Connect(o.targetConfig)
+	o.own, err = migration.Connect(o.ownConfig)
 	return err
 }
 
-// report is what an import prints.
+// report is what both commands print.
 type report struct {
 	Copied     *migration.Outcome    `json:"copied,omitempty"`
 	Kinds      map[string]int        `json:"kinds"`
@@ -118,8 +129,8 @@ type report struct {
 	Comparison *migration.Comparison `json:"comparison,omitempty"`
 }
 
-func (o *options) plan(ctx context.Context, s cli.Streams) error {
-	p, err := migration.Read(ctx, o.source)
+func (o *options) plan(ctx context.Context, s cli.Streams, source *migration.ControlPlane) error {
+	p, err := migration.Read(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -127,20 +138,27 @@ func (o *options) plan(ctx context.Context, s cli.Streams) error {
 }
 
 func (o *options) copy(ctx context.Context, s cli.Streams) error {
-	p, err := migration.Read(ctx, o.source)
+	copier := &migration.Copier{Target: o.own, Manager: migration.ImportManager, Overwrite: o.overwrite, Held: "imported from " + o.other.Address + "; 'flagship import --cut-over' goes on"}
+	if err := o.copyTo(ctx, s, o.other, copier); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.Err, "Nothing would change. Stop the controllers and agents of the other control plane, and run the command with --cut-over.")
+	return nil
+}
+
+// copyTo copies what a control plane keeps, and compares what it writes to clusters with what the copy would write.
+func (o *options) copyTo(ctx context.Context, s cli.Streams, source *migration.ControlPlane, copier *migration.Copier) error {
+	p, err := migration.Read(ctx, source)
 	if err != nil {
 		return err
 	}
-	copier := &migration.Copier{
-		Target: o.target, Held: "imported from " + o.source.Address + "; 'flagship import --cut-over' goes on",
-		Pruned: interpret.Chain(builtin.New(o.clock)), Progress: func(line string) { fmt.Fprintln(s.Err, line) },
-	}
+	copier.Pruned, copier.Progress = interpret.Chain(builtin.New(o.clock)), func(line string) { fmt.Fprintln(s.Err, line) }
 	outcome, err := copier.Copy(ctx, p)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(s.Err, "comparing what both control planes write to clusters")
-	comparison, err := migration.Settled(ctx, o.source, o.target, o.patience)
+	comparison, err := migration.Settled(ctx, source, copier.Target, o.patience)
 	if err != nil {
 		return err
 	}
@@ -153,12 +171,23 @@ func (o *options) copy(ctx context.Context, s cli.Streams) error {
 	case len(comparison.Differences) > 0:
 		return fmt.Errorf("%d objects in clusters would change; see 'flagship explain' for each, and run the command again", len(comparison.Differences))
 	}
-	fmt.Fprintln(s.Err, "Nothing would change. Stop the controllers and agents of the other control plane, and run the command with --cut-over.")
 	return nil
 }
 
+// agreed returns an error if objects in clusters would change by a cut-over, unless that is accepted.
+func (o *options) agreed(ctx context.Context, s cli.Streams, source, target *migration.ControlPlane) error {
+	comparison, err := migration.Settled(ctx, source, target, o.patience)
+	if err != nil || len(comparison.Differences) == 0 || o.accept {
+		return err
+	}
+	if err := o.print(s, report{Comparison: comparison}); err != nil {
+		return err
+	}
+	return fmt.Errorf("%d objects in clusters would change. Copy again without --cut-over, or accept them with --accept-differences", len(comparison.Differences))
+}
+
 func (o *options) take(ctx context.Context, s cli.Streams) error {
-	running, err := migration.Running(ctx, o.source, o.clock)
+	running, err := migration.Running(ctx, o.other, o.clock)
 	if err != nil {
 		return err
 	}
@@ -167,17 +196,10 @@ func (o *options) take(ctx context.Context, s cli.Streams) error {
 			"'kubectl -n karmada-system scale deployment karmada-controller-manager karmada-scheduler --replicas 0', and run the command again",
 			strings.Join(running, "; "))
 	}
-	comparison, err := migration.Settled(ctx, o.source, o.target, o.patience)
-	if err != nil {
+	if err := o.agreed(ctx, s, o.other, o.own); err != nil {
 		return err
 	}
-	if len(comparison.Differences) > 0 && !o.accept {
-		if err := o.print(s, report{Comparison: comparison}); err != nil {
-			return err
-		}
-		return fmt.Errorf("%d objects in clusters would change. Import again, or accept them with --accept-differences", len(comparison.Differences))
-	}
-	resumed, err := membership.ResumeDispatching(ctx, o.targetConfig, o.clusters, o.clock.Now())
+	resumed, err := membership.ResumeDispatching(ctx, o.ownConfig, o.clusters, o.clock.Now())
 	for _, cluster := range resumed {
 		fmt.Fprintf(s.Out, "cluster %s is taken over\n", cluster)
 	}
