@@ -202,7 +202,7 @@ func (c *Copier) put(ctx context.Context, gvr schema.GroupVersionResource, wante
 	case isIncluded(wanted.Object, present.Object):
 		outcome.Unchanged++
 		return nil, nil
-	case !c.Overwrite && !c.isCopy(present):
+	case !c.mayReplace(present):
 		return nil, errors.New("the control plane has another object of this name; delete one of the two, and run the command again")
 	}
 	return c.update(ctx, objects, wanted, present, outcome)
@@ -221,6 +221,11 @@ func (c *Copier) update(ctx context.Context, objects dynamic.ResourceInterface, 
 	}
 	outcome.Updated++
 	return updated, nil
+}
+
+// mayReplace returns whether an object of the target may be replaced. A Cluster that no migration wrote is another member, perhaps.
+func (c *Copier) mayReplace(present *unstructured.Unstructured) bool {
+	return c.isCopy(present) || c.Overwrite && present.GroupVersionKind().GroupKind() != clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster").GroupKind()
 }
 
 // isCopy returns whether a migration wrote an object.

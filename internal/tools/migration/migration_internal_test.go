@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -155,5 +156,28 @@ func TestNotesAreBounded(t *testing.T) {
 	p.note(resource{kind: "A"}, parsed(t, "{metadata: {name: a}}"), "another")
 	if len(p.Notes) != 2 || p.Notes[0].Count != maxNames+2 || len(p.Notes[0].Names) != maxNames || !slices.Equal(p.Notes[1].Names, []string{"a"}) {
 		t.Errorf("the notes are %+v", p.Notes)
+	}
+}
+
+func TestWhatMayBeReplaced(t *testing.T) {
+	for name, tt := range map[string]struct {
+		apiVersion, kind, manager string
+		overwrite, want           bool
+	}{
+		"an object of others":                 {"v1", "ConfigMap", "kubectl", false, false},
+		"an object of others, with overwrite": {"v1", "ConfigMap", "kubectl", true, true},
+		"a copy":                              {"v1", "ConfigMap", ImportManager, false, true},
+		"a copy of an export":                 {"v1", "ConfigMap", ExportManager, false, false},
+		"a Cluster of others, with overwrite": {"cluster.karmada.io/v1alpha1", "Cluster", "flagship", true, false},
+		"a copy of a Cluster":                 {"cluster.karmada.io/v1alpha1", "Cluster", ImportManager, false, true},
+	} {
+		present := &unstructured.Unstructured{}
+		present.SetAPIVersion(tt.apiVersion)
+		present.SetKind(tt.kind)
+		present.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: tt.manager}})
+		c := &Copier{Manager: ImportManager, Overwrite: tt.overwrite}
+		if got := c.mayReplace(present); got != tt.want {
+			t.Errorf("%s: it may be replaced: %t", name, got)
+		}
 	}
 }

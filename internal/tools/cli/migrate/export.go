@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -36,25 +35,16 @@ removed or created again by that.`,
 			if err := o.complete("--to-kubeconfig"); err != nil {
 				return err
 			}
-			switch {
-			case o.dryRun:
-				return o.plan(cmd.Context(), s, o.own)
-			case o.cutOver:
-				return o.give(cmd.Context(), s)
-			default:
-				return o.export(cmd.Context(), s)
-			}
+			return o.run(cmd.Context(), s, o.own, o.export, o.give)
 		},
 	}
-	o.flags(c)
-	f := c.Flags()
-	f.StringVar(&o.file, "to-kubeconfig", "", "kubeconfig of the other control plane, with all rights there")
-	f.StringVar(&o.context, "to-context", "", "context in that kubeconfig (default: its current one)")
-	f.BoolVar(&o.overwrite, "overwrite", false, "replace objects of the other control plane that have the same name, but no Clusters, and what was changed there after a cut-over")
-	f.BoolVar(&o.cutOver, "cut-over", false, "give the clusters to the other control plane, when nothing differs")
-	f.StringSliceVar(&o.clusters, "cluster", nil, "with --cut-over: name of a cluster; may be given again (default: all)")
-	o.hub.CompleteFlag(c, "cluster")
-	f.DurationVar(&o.patience, "timeout", 5*time.Minute, "how long the other control plane may take to render what was copied")
+	o.flags(c, texts{
+		prefix:    "to",
+		overwrite: "replace objects of the other control plane that have the same name, but no Clusters, and what was changed there after a cut-over",
+		cutOver:   "give the clusters to the other control plane, when nothing differs",
+		clusters:  "with --cut-over: name of a cluster; may be given again (default: all)",
+		timeout:   "how long the other control plane may take to render what was copied",
+	})
 	return c
 }
 

@@ -59,35 +59,48 @@ write the same. No object in a cluster is changed, restarted or removed by that.
 			if err := o.complete("--from-kubeconfig"); err != nil {
 				return err
 			}
-			switch {
-			case o.dryRun:
-				return o.plan(cmd.Context(), s, o.other)
-			case o.cutOver:
-				return o.take(cmd.Context(), s)
-			default:
-				return o.copy(cmd.Context(), s)
-			}
+			return o.run(cmd.Context(), s, o.other, o.copy, o.take)
 		},
 	}
-	o.flags(c)
-	f := c.Flags()
-	f.StringVar(&o.file, "from-kubeconfig", "", "kubeconfig of the other control plane, with all rights there")
-	f.StringVar(&o.context, "from-context", "", "context in that kubeconfig (default: its current one)")
-	f.BoolVar(&o.overwrite, "overwrite", false, "replace objects of this control plane that have the same name, and what was changed here after a cut-over")
-	f.BoolVar(&o.cutOver, "cut-over", false, "take the clusters, when the other control plane is stopped and nothing differs")
-	f.StringSliceVar(&o.clusters, "cluster", nil, "with --cut-over: name of a cluster; may be given again (default: all that wait)")
-	o.hub.CompleteFlag(c, "cluster")
-	f.DurationVar(&o.patience, "timeout", 5*time.Minute, "how long this control plane may take to render what was copied")
+	o.flags(c, texts{
+		prefix:    "from",
+		overwrite: "replace objects of this control plane that have the same name, but no Clusters, and what was changed here after a cut-over",
+		cutOver:   "take the clusters, when the other control plane is stopped and nothing differs",
+		clusters:  "with --cut-over: name of a cluster; may be given again (default: all that wait)",
+		timeout:   "how long this control plane may take to render what was copied",
+	})
 	return c
 }
 
-// flags adds those that both commands have.
-func (o *options) flags(c *cobra.Command) {
+// texts are what differs in the flags of both commands.
+type texts struct{ prefix, overwrite, cutOver, clusters, timeout string }
+
+// flags adds those of both commands.
+func (o *options) flags(c *cobra.Command, t texts) {
 	o.hub.Flags(c)
 	o.out.Flags(c)
 	f := c.Flags()
+	f.StringVar(&o.file, t.prefix+"-kubeconfig", "", "kubeconfig of the other control plane, with all rights there")
+	f.StringVar(&o.context, t.prefix+"-context", "", "context in that kubeconfig (default: its current one)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "list what would be copied and what would not, and write nothing")
+	f.BoolVar(&o.overwrite, "overwrite", false, t.overwrite)
+	f.BoolVar(&o.cutOver, "cut-over", false, t.cutOver)
 	f.BoolVar(&o.accept, "accept-differences", false, "with --cut-over: go on although objects in clusters would change")
+	f.StringSliceVar(&o.clusters, "cluster", nil, t.clusters)
+	o.hub.CompleteFlag(c, "cluster")
+	f.DurationVar(&o.patience, "timeout", 5*time.Minute, t.timeout)
+}
+
+// run does what the flags select: it plans a copy of what source keeps, copies it, or cuts over.
+func (o *options) run(ctx context.Context, s cli.Streams, source *migration.ControlPlane, duplicate, cutOver func(context.Context, cli.Streams) error) error {
+	switch {
+	case o.dryRun:
+		return o.plan(ctx, s, source)
+	case o.cutOver:
+		return cutOver(ctx, s)
+	default:
+		return duplicate(ctx, s)
+	}
 }
 
 // complete connects to both control planes. The flag is the one with the kubeconfig of the other one.
