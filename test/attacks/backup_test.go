@@ -1,6 +1,7 @@
 package attacks_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// TestBackupAndRestore makes a backup while objects are written, changes more, loses the machine, and restores: nothing changes in the
-// member until a person resumes it. That the changes came right after the backup makes no difference. The old control plane, when it
+// TestBackupAndRestore makes a backup while objects are written, changes more, loses the machine, and takes over with a standby: nothing
+// changes in the member until a person resumes it. That the changes came right after the backup makes no difference. The old control plane, when it
 // comes back, does not fight the restored one.
 func TestBackupAndRestore(t *testing.T) {
 	v := newVersions(t)
@@ -49,6 +50,18 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("list printed %s", text)
 	}
 
+	standby := filepath.Join(t.TempDir(), "standby")
+	following := fleettest.Background(t, "restore", "follow", "--from", backups, "--dir", standby, "--every", "1s", "--passphrase-file", passphrase)
+	prints := func(text string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), fleettest.Patience)
+		defer cancel()
+		if err := following.WaitFor(ctx, text); err != nil {
+			t.Fatalf("%v\n%s", err, following.Output())
+		}
+	}
+	prints("restored " + saved)
+
 	fleettest.Update(t, hub.Cluster, fleettest.ConfigMap(ns, "changed", nil), func(cm *corev1.ConfigMap) { cm.Data["version"] = "2" })
 	put("made", "1")
 	fleettest.Delete(t, hub.Cluster, fleettest.ConfigMap(ns, "dropped", nil))
@@ -62,7 +75,8 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("the old data directory: %+v", r)
 	}
 	run("restore", "from", saved, "--data-dir", newDir, "--passphrase-file", passphrase)
-	hub.Start(t, "--data-dir", newDir)
+	hub.Start(t, "--data-dir", filepath.Join(standby, "current"))
+	prints("a server was started on the standby")
 	v.held(metav1.ConditionTrue)
 	// What is encrypted in the storage is read with the restored key.
 	fleettest.ExpectEventually(t, hub.Cluster, fleettest.Secret(ns, "password", nil), func(s *corev1.Secret) error {

@@ -82,6 +82,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := lock.TakeOver(); err != nil {
+		lock.Release()
+		return nil, err
+	}
 	listener, err := listen(ctx, cfg)
 	if err != nil {
 		lock.Release()

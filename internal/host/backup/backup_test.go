@@ -21,6 +21,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/backup"
+	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -264,7 +265,7 @@ func TestTheSocketOfALongPath(t *testing.T) {
 func TestABackupIsAFileThatNothingReplaces(t *testing.T) {
 	from, dir, own := dataDir(t), filepath.Join(t.TempDir(), "backups"), key(t)
 	save := func(at time.Time) (backup.Stored, error) {
-		made, _, err := backup.Save(t.Context(), from, dir, at, ignore, own.Recipient())
+		made, _, err := backup.Save(t.Context(), from, repository.Directory(dir), at, ignore, own.Recipient())
 		return made, err
 	}
 	var made []backup.Stored
@@ -287,11 +288,11 @@ func TestABackupIsAFileThatNothingReplaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	deleted, err := backup.Prune(dir, made[0].ControlPlane, 3)
+	deleted, err := backup.Prune(t.Context(), repository.Directory(dir), made[0].ControlPlane, 3)
 	if err != nil || len(deleted) != 1 || deleted[0].Path != made[0].Path {
 		t.Errorf("deleted %v, %v; want the oldest", deleted, err)
 	}
-	listed, err := backup.List(dir)
+	listed, err := backup.List(t.Context(), repository.Directory(dir))
 	slices.Reverse(made)
 	if err != nil || len(listed) != 4 || !slices.Equal(listed[:3], made[:3]) {
 		t.Errorf("listed %v, %v; want the newest first", listed, err)

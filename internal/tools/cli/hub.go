@@ -16,12 +16,20 @@ import (
 // HubKubeconfig is the file in a data directory that leads to the control plane.
 const HubKubeconfig = "hub.kubeconfig"
 
-// DefaultDir fills in the user's state directory.
+// DefaultDir fills in the user's state directory. A directory that is a link is replaced by where it leads: the link of a standby may lead
+// elsewhere later, while a process uses the directory.
 func DefaultDir(dir *string) (err error) {
 	if *dir == "" {
 		*dir, err = StateDir()
+		return err
 	}
-	return err
+	if info, err := os.Lstat(*dir); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		return nil // one that is missing is made or reported by its user
+	}
+	if *dir, err = filepath.EvalSymlinks(*dir); err != nil {
+		return fmt.Errorf("following --data-dir: %w", err)
+	}
+	return nil
 }
 
 // StateDir is where a playground or server keeps its files by default.

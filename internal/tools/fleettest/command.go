@@ -31,6 +31,25 @@ func Flagship(t testing.TB, args ...string) Result {
 	return runProgram(t, program{binary: binary}, args...)
 }
 
+// Background runs the binary with the arguments. The test waits for its output or its end; it is stopped when the test ends.
+func Background(t testing.TB, args ...string) *Process {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := run(binary, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Stop(); err != nil {
+			t.Errorf("flagship %s: %v\n%s", strings.Join(args, " "), err, tail([]byte(process.Output()), logLines))
+		}
+	})
+	return process
+}
+
 func runProgram(t testing.TB, run program, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandPatience)

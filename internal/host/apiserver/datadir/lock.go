@@ -103,3 +103,48 @@ func withoutPath(err error) error {
 	}
 	return err
 }
+
+// standbyFile marks a data directory of a standby: it was restored from a backup, and no server has used it.
+const standbyFile = ".standby"
+
+// dir is the directory that is locked.
+func (l *Lock) dir() string { return filepath.Dir(l.file.Name()) }
+
+// MarkStandby marks the data directory as one that no server has used, until a server calls TakeOver.
+func (l *Lock) MarkStandby() error {
+	if err := os.WriteFile(filepath.Join(l.dir(), standbyFile), nil, 0o600); err != nil {
+		return fmt.Errorf("marking the data directory: %w", err)
+	}
+	return nil
+}
+
+// IsStandby returns whether no server has used a data directory since MarkStandby. It takes no lock, which could keep a server from starting.
+func IsStandby(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, standbyFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the mark of the data directory: %w", err)
+	}
+	return true, nil
+}
+
+// TakeOver ends the mark of a standby. A server calls it before it writes anything else, since a standby is replaced by later backups.
+func (l *Lock) TakeOver() error {
+	err := os.Remove(filepath.Join(l.dir(), standbyFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("taking over the data directory: %w", err)
+	}
+	dir, err := os.Open(l.dir()) // after a loss of power, the mark must not be there again
+	if err != nil {
+		return fmt.Errorf("taking over the data directory: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("taking over the data directory: %w", err)
+	}
+	return nil
+}

@@ -42,7 +42,7 @@ func Read(from io.Reader, visit Visitor, identities ...age.Identity) (Header, Su
 		return Header{}, Summary{}, ErrNotDecrypted
 	}
 	if err != nil {
-		return Header{}, Summary{}, fmt.Errorf("this is no backup of Flagship: %w", err)
+		return Header{}, Summary{}, fmt.Errorf("decrypting the backup, if it is one: %w", err)
 	}
 	compressed, err := gzip.NewReader(decrypted)
 	if err != nil {

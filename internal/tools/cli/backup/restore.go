@@ -1,10 +1,14 @@
 package backup
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/host/backup"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -14,10 +18,10 @@ import (
 func NewFromCommand(s cli.Streams) *cobra.Command {
 	var (
 		storage storageFlags
-		with    identityFlags
+		one     backupFlags
 	)
 	c := &cobra.Command{
-		Use:   "from FILE --data-dir DIR",
+		Use:   "from BACKUP --data-dir DIR",
 		Short: "Make a control plane of a backup, in an empty directory",
 		Long: `Writes what a backup has to an empty data directory, and with --etcd-servers to an etcd cluster that has no keys with the prefix:
 a backup of one kind of storage can be restored to the other. Then start 'flagship server' on it.
@@ -35,7 +39,7 @@ Clients of the API list again, since resource versions begin anew. Who came to k
 			if err != nil {
 				return err
 			}
-			identities, file, err := with.open(args[0])
+			identities, file, err := one.open(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -50,6 +54,80 @@ Clients of the API list again, since resource versions begin anew. Who came to k
 		},
 	}
 	storage.add(c)
-	with.add(c)
+	one.add(c)
 	return c
+}
+
+// NewFollowCommand is the command "restore follow".
+func NewFollowCommand(s cli.Streams) *cobra.Command {
+	var (
+		from         LocationFlags
+		with         identityFlags
+		dir          string
+		controlPlane string
+		every        time.Duration
+	)
+	c := &cobra.Command{
+		Use:   "follow --from LOCATION --dir DIR",
+		Short: "Keep a standby: restore each new backup, ready to start a server on it",
+		Long: `Restores the newest backup of a control plane, and then each newer one, until SIGINT or SIGTERM. To take over, start a server:
+
+  flagship server --data-dir DIR/current
+
+The standby is one backup behind at most; how far that is, 'flagship backup schedule --every' decides. Once a server was started on
+it, it is not replaced any more, and this command ends. That server writes nothing to the members that the control plane wrote to
+before, until 'flagship restore resume'.
+
+The standby has an embedded etcd. With an external one, run more servers instead, or a mirror of etcd.`,
+		Example: `  flagship restore follow --from s3://backups/production --dir /var/lib/flagship-standby --passphrase-file /etc/flagship/passphrase`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if dir == "" {
+				return cli.UsageErrorf("--dir DIR is needed: the directory of the standby")
+			}
+			if every < time.Second {
+				return cli.UsageErrorf("--every must be a second or more, not %s", every)
+			}
+			in, err := from.Open()
+			if err != nil {
+				return err
+			}
+			identities, err := with.read(c.Context())
+			if err != nil {
+				return err
+			}
+			standby := &backup.Standby{Dir: dir, From: in, ControlPlane: controlPlane, Identities: identities}
+			return follow(c.Context(), s, standby, every)
+		},
+	}
+	from.Add(c, "from", "where the backups are kept: DIR, s3://BUCKET or s3://BUCKET/PREFIX")
+	with.add(c)
+	c.Flags().StringVar(&dir, "dir", "", "directory of the standby")
+	c.Flags().StringVar(&controlPlane, "control-plane", "", "control plane whose backups are restored, as 'flagship backup list' prints it (default: the only one)")
+	c.Flags().DurationVar(&every, "every", time.Minute, "how often newer backups are listed")
+	return c
+}
+
+// follow updates a standby in each period until the context ends or a server has taken it over.
+func follow(ctx context.Context, s cli.Streams, standby *backup.Standby, every time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	taken := false
+	err := repeat(ctx, clock.RealClock{}, every, func() error {
+		stored, updated, err := standby.Update(ctx, progress(s))
+		switch {
+		case errors.Is(err, backup.ErrTakenOver):
+			taken = true
+			cancel()
+		case err != nil && ctx.Err() == nil:
+			fmt.Fprintf(s.Err, "%s: the standby is not updated: %v\n", time.Now().UTC().Format(time.RFC3339), err)
+		case updated:
+			fmt.Fprintf(s.Out, "restored %s; to take over: flagship server --data-dir %s\n", stored.Path, filepath.Join(standby.Dir, backup.Current))
+		}
+		return err
+	})
+	if taken {
+		fmt.Fprintf(s.Out, "a server was started on the standby %s: no backup is restored to it any more\n", standby.Dir)
+	}
+	return err
 }

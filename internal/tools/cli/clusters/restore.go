@@ -42,7 +42,7 @@ func newRestoreCommand(s cli.Streams) *cobra.Command {
 		Long: `A control plane that was restored from a backup knows less than its members have. It writes nothing to such a member and
 deletes nothing there, and the Cluster has the condition DispatchingHeld, until a person resumes it.`,
 	}
-	c.AddCommand(backup.NewFromCommand(s), reportCommand(s, restore.StatusPath, &cobra.Command{
+	c.AddCommand(backup.NewFromCommand(s), backup.NewFollowCommand(s), reportCommand(s, restore.StatusPath, &cobra.Command{
 		Use:   "status",
 		Short: "List how clusters differ from what the control plane knows",
 		Long: `Lists, for every cluster, objects that the control plane manages there and has no Work for (Orphan), that were applied from

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/host/backup"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
+	backupcli "github.com/flagship-k8s/flagship/internal/tools/cli/backup"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/doctor/checks"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/doctor/gather"
 )
@@ -27,10 +28,10 @@ const (
 // NewCommand is the command "doctor".
 func NewCommand(s cli.Streams) *cobra.Command {
 	var (
-		hub       cli.HubAccess
-		out       cli.Output
-		o         options
-		backupDir string
+		hub     cli.HubAccess
+		out     cli.Output
+		o       options
+		backups backupcli.LocationFlags
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -54,7 +55,7 @@ Exit codes: 0 all is well, 1 something is a warning or could not be checked, 2 s
 			if err != nil {
 				return err
 			}
-			results, err := run(cmd.Context(), cfg, o, backupDir)
+			results, err := run(cmd.Context(), cfg, o, &backups)
 			if err != nil {
 				return err
 			}
@@ -77,7 +78,7 @@ Exit codes: 0 all is well, 1 something is a warning or could not be checked, 2 s
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long all checks may take")
 	f.DurationVar(&o.memberTimeout, "member-timeout", 5*time.Second, "how long each member may take; members are checked at the same time")
 	f.DurationVar(&o.patience, "patience", 5*time.Minute, "how long a deletion, a certificate request of an agent, or an object without what it belongs to is no trouble")
-	f.StringVar(&backupDir, "backup-dir", "", "directory of backups whose newest one is checked (default: the time that the control plane has of its last backup)")
+	backups.Add(c, "backup-dir", "where backups are kept whose newest one is checked, a directory or s3://BUCKET/PREFIX (default: the time that the control plane has of its last backup)")
 	f.DurationVar(&o.backupAge, "backup-age", 24*time.Hour, "age above which the newest backup is a failure")
 	return c
 }
@@ -93,14 +94,18 @@ func (o options) check() error {
 	return nil
 }
 
-func run(ctx context.Context, cfg *rest.Config, o options, backupDir string) ([]checks.Result, error) {
+func run(ctx context.Context, cfg *rest.Config, o options, backups *backupcli.LocationFlags) ([]checks.Result, error) {
 	facts, err := Facts(ctx, cfg, o.timeout, o.memberTimeout)
 	if err != nil {
 		return nil, err
 	}
 	facts.Patience, facts.BackupAge = o.patience, o.backupAge
-	if backupDir != "" {
-		stored, err := backup.List(backupDir)
+	if backups.Given() {
+		in, err := backups.Open()
+		if err != nil {
+			return nil, err
+		}
+		stored, err := backup.List(ctx, in)
 		facts.Backups = &checks.Read[[]time.Time]{Err: err}
 		for _, b := range stored {
 			facts.Backups.Value = append(facts.Backups.Value, b.Time)

@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +17,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/flagship-k8s/flagship/internal/host/backup/archive"
+	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
 	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
@@ -26,47 +27,35 @@ const nameTime = "20060102T150405Z"
 // named matches names of backups: the control plane and the time.
 var named = regexp.MustCompile(`^flagship-([0-9a-f]{8})-([0-9]{8}T[0-9]{6}Z)\.tar\.gz\.age$`)
 
-// Stored is a backup in a directory.
+// Stored is a backup in a repository.
 type Stored struct {
+	// Path is where it is: a path, or s3://BUCKET/NAME.
 	Path string `json:"path"`
-	// ControlPlane is the beginning of the hash of the control plane's authority, so that backups of several can be in one directory.
+	// ControlPlane is the beginning of the hash of the control plane's authority, so that backups of several can be in one repository.
 	ControlPlane string    `json:"controlPlane"`
 	Time         time.Time `json:"time"`
 	Bytes        int64     `json:"bytes"`
+
+	name string
 }
 
-// Save writes a backup to a new file of a directory. The file gets its name when it is complete.
-func Save(ctx context.Context, from Storage, dir string, now time.Time, progress func(keys int64), recipients ...age.Recipient) (_ Stored, _ archive.Summary, err error) {
+// Save writes a backup to a repository. It is there when it is complete.
+func Save(ctx context.Context, from Storage, to repository.Repository, now time.Time, progress func(keys int64), recipients ...age.Recipient) (Stored, archive.Summary, error) {
 	id, err := controlPlane(from.DataDir)
 	if err != nil {
 		return Stored{}, archive.Summary{}, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Stored{}, archive.Summary{}, fmt.Errorf("making the directory of backups: %w", err)
-	}
 	now = now.UTC().Truncate(time.Second)
-	stored := Stored{Path: filepath.Join(dir, "flagship-"+id+"-"+now.Format(nameTime)+".tar.gz.age"), ControlPlane: id, Time: now}
-	file, err := os.CreateTemp(dir, ".flagship-*")
+	name := "flagship-" + id + "-" + now.Format(nameTime) + ".tar.gz.age"
+	var summary archive.Summary
+	size, err := to.Write(ctx, name, func(w io.Writer) (err error) {
+		summary, err = Create(ctx, from, w, now, progress, recipients...)
+		return err
+	})
 	if err != nil {
-		return Stored{}, archive.Summary{}, fmt.Errorf("writing a backup: %w", err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // after the rename there is none
-	summary, err := Create(ctx, from, file, now, progress, recipients...)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
 		return Stored{}, summary, err
 	}
-	info, err := os.Stat(file.Name())
-	if err != nil {
-		return Stored{}, summary, fmt.Errorf("reading the size of the backup: %w", err)
-	}
-	stored.Bytes = info.Size()
-	// A link, unlike a rename, replaces no other backup.
-	if err := errors.Join(os.Link(file.Name(), stored.Path), syncDir(dir)); err != nil {
-		return Stored{}, summary, fmt.Errorf("naming the backup: %w", err)
-	}
+	stored := Stored{Path: to.Location(name), ControlPlane: id, Time: now, Bytes: size, name: name}
 	if err := atomicfile.Write(filepath.Join(from.DataDir, lastFile), []byte(now.Format(time.RFC3339)+"\n"), 0o600); err != nil {
 		return Stored{}, summary, fmt.Errorf("the backup %s is complete; noting its time in the data directory, for the metric of its age: %w", stored.Path, err)
 	}
@@ -86,35 +75,31 @@ func Last(dataDir string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// List returns the backups in a directory by their names, the newest first.
-func List(dir string) ([]Stored, error) {
-	entries, err := os.ReadDir(dir)
+// List returns the backups in a repository by their names, the newest first.
+func List(ctx context.Context, in repository.Repository) ([]Stored, error) {
+	files, err := in.List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing backups: %w", err)
 	}
 	var found []Stored
-	for _, entry := range entries {
-		parts := named.FindStringSubmatch(entry.Name())
-		if parts == nil || !entry.Type().IsRegular() {
+	for _, file := range files {
+		parts := named.FindStringSubmatch(file.Name)
+		if parts == nil {
 			continue
 		}
 		at, err := time.Parse(nameTime, parts[2])
 		if err != nil {
 			continue // a name that only resembles one
 		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil, fmt.Errorf("listing backups: %w", err)
-		}
-		found = append(found, Stored{Path: filepath.Join(dir, entry.Name()), ControlPlane: parts[1], Time: at, Bytes: info.Size()})
+		found = append(found, Stored{Path: in.Location(file.Name), ControlPlane: parts[1], Time: at, Bytes: file.Bytes, name: file.Name})
 	}
 	slices.SortFunc(found, func(a, b Stored) int { return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Path, b.Path)) })
 	return found, nil
 }
 
-// Prune deletes all but the newest backups of a control plane in a directory, and returns what it deleted.
-func Prune(dir, controlPlane string, keep int) ([]Stored, error) {
-	all, err := List(dir)
+// Prune deletes all but the newest backups of a control plane in a repository, and returns what it deleted.
+func Prune(ctx context.Context, in repository.Repository, controlPlane string, keep int) ([]Stored, error) {
+	all, err := List(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +108,7 @@ func Prune(dir, controlPlane string, keep int) ([]Stored, error) {
 		return nil, nil
 	}
 	for i, old := range own[keep:] {
-		if err := os.Remove(old.Path); err != nil {
+		if err := in.Delete(ctx, old.name); err != nil {
 			return own[keep : keep+i], fmt.Errorf("deleting an old backup: %w", err)
 		}
 	}
@@ -138,12 +123,4 @@ func controlPlane(dataDir string) (string, error) {
 	}
 	sum := sha256.Sum256(certificate)
 	return hex.EncodeToString(sum[:4]), nil
-}
-
-func syncDir(dir string) error {
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
 }

@@ -1,0 +1,214 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
+	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
+)
+
+// Current is the name of the link in the directory of a standby that leads to the data directory to start a server on.
+const Current = "current"
+
+// ErrTakenOver is returned once a server was started on the data directory of a standby: nothing may replace it any more.
+var ErrTakenOver = errors.New("a server has taken over the standby")
+
+// restored matches the data directories of a standby: the control plane and the time of the backup.
+var restored = regexp.MustCompile(`^[0-9a-f]{8}-[0-9]{8}T[0-9]{6}Z$`)
+
+// Standby is a directory with the newest backup of a control plane, restored, so that a server can be started on it at once. It has a data
+// directory for that backup, and the link Current to it.
+type Standby struct {
+	Dir  string
+	From repository.Repository
+	// ControlPlane is that of the backups to restore; empty if the repository has those of one only.
+	ControlPlane string
+	Identities   []age.Identity
+}
+
+// Update restores the newest backup, unless it is restored already. It returns that backup, and whether it was restored by this call. A
+// backup that cannot be restored changes nothing. After a server was started on the data directory, it returns ErrTakenOver.
+func (s *Standby) Update(ctx context.Context, progress func(keys int64)) (_ Stored, updated bool, err error) {
+	present, err := s.current()
+	if err != nil {
+		return Stored{}, false, err
+	}
+	if present != "" {
+		if unused, err := datadir.IsStandby(filepath.Join(s.Dir, present)); err != nil || !unused {
+			return Stored{}, false, cmp.Or(err, ErrTakenOver)
+		}
+	}
+	if err := s.removeOthers(present); err != nil {
+		return Stored{}, false, err
+	}
+	newest, err := Newest(ctx, s.From, s.ControlPlane)
+	if err != nil {
+		return Stored{}, false, err
+	}
+	next := newest.ControlPlane + "-" + newest.Time.Format(nameTime)
+	// The names of one control plane sort by time. A repository that has lost its newest backups does not take the standby back.
+	if id, _, _ := strings.Cut(present, "-"); id == newest.ControlPlane && next <= present {
+		return newest, false, nil
+	}
+	if err := s.restore(ctx, newest, next, progress); err != nil {
+		return newest, false, err
+	}
+	if present != "" { // the link of a server that runs does not change
+		lock, err := lockStandby(filepath.Join(s.Dir, present))
+		if err != nil {
+			return newest, false, err
+		}
+		defer lock.Release()
+	}
+	// What was there until now stays until the next update: a server may have read the link already.
+	return newest, true, s.link(next)
+}
+
+// current is the data directory that the link leads to; empty if there is none.
+func (s *Standby) current() (string, error) {
+	link := filepath.Join(s.Dir, Current)
+	present, err := os.Readlink(link)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading what the standby has: %w", err)
+	}
+	if !restored.MatchString(present) {
+		return "", fmt.Errorf("%s leads to %s, which is no data directory of this standby: use another directory", link, present)
+	}
+	return present, nil
+}
+
+// Newest returns the newest backup of a control plane in a repository; without a name, of the only one.
+func Newest(ctx context.Context, in repository.Repository, controlPlane string) (Stored, error) {
+	all, err := List(ctx, in)
+	if err != nil {
+		return Stored{}, err
+	}
+	var newest *Stored
+	for i, b := range all {
+		switch {
+		case controlPlane != "" && b.ControlPlane != controlPlane:
+		case newest == nil:
+			newest = &all[i]
+		case newest.ControlPlane != b.ControlPlane:
+			return Stored{}, fmt.Errorf("there are backups of the control planes %s and %s: set --control-plane", newest.ControlPlane, b.ControlPlane)
+		}
+	}
+	if newest == nil {
+		return Stored{}, errors.New("there is no backup of the control plane")
+	}
+	return *newest, nil
+}
+
+// lockStandby locks a data directory that no server has used.
+func lockStandby(dir string) (*datadir.Lock, error) {
+	lock, err := datadir.Acquire(dir)
+	if _, inUse := errors.AsType[*datadir.InUseError](err); inUse {
+		return nil, fmt.Errorf("%w: %w", ErrTakenOver, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if unused, err := datadir.IsStandby(dir); err != nil || !unused {
+		lock.Release()
+		return nil, cmp.Or(err, ErrTakenOver)
+	}
+	return lock, nil
+}
+
+// partial is the data directory that is being restored.
+const partial = "partial"
+
+// restore makes a data directory of a backup. It gets its name when it is complete.
+func (s *Standby) restore(ctx context.Context, from Stored, name string, progress func(keys int64)) (err error) {
+	dir := filepath.Join(s.Dir, partial)
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing what an interrupted restore left: %w", err)
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the directory of the standby: %w", err)
+	}
+	file, err := s.From.Open(ctx, from.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, _, err := Restore(ctx, file, Storage{DataDir: dir}, progress, s.Identities...); err != nil {
+		return fmt.Errorf("restoring %s: %w", from.Path, err)
+	}
+	lock, err := datadir.Acquire(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := lock.MarkStandby(); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, filepath.Join(s.Dir, name)); err != nil {
+		return fmt.Errorf("naming the data directory: %w", err)
+	}
+	return nil
+}
+
+// removeOthers removes the data directories of the standby but one, unless a server uses one of them.
+func (s *Standby) removeOthers(keep string) error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("reading what the standby has: %w", err)
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() || entry.Name() == keep || !restored.MatchString(entry.Name()) {
+			continue
+		}
+		if err := s.remove(filepath.Join(s.Dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Standby) remove(dir string) error {
+	lock, err := lockStandby(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	// First it loses its name, so that what is left of an interrupted removal is none of the standby's data directories.
+	if err := os.RemoveAll(filepath.Join(s.Dir, partial)); err != nil {
+		return fmt.Errorf("removing an earlier state of the standby: %w", err)
+	}
+	if err := os.Rename(dir, filepath.Join(s.Dir, partial)); err != nil {
+		return fmt.Errorf("removing an earlier state of the standby: %w", err)
+	}
+	if err := os.RemoveAll(filepath.Join(s.Dir, partial)); err != nil {
+		return fmt.Errorf("removing an earlier state of the standby: %w", err)
+	}
+	return nil
+}
+
+// link makes the link to the data directory, or replaces it in one step.
+func (s *Standby) link(target string) error {
+	link := filepath.Join(s.Dir, Current)
+	next := link + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("replacing what the standby has: %w", err)
+	}
+	if err := os.Symlink(target, next); err != nil {
+		return fmt.Errorf("replacing what the standby has: %w", err)
+	}
+	if err := os.Rename(next, link); err != nil {
+		return fmt.Errorf("replacing what the standby has: %w", err)
+	}
+	return nil
+}

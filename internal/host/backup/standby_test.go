@@ -1,0 +1,196 @@
+package backup_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
+	"github.com/flagship-k8s/flagship/internal/host/backup"
+	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
+)
+
+// standby is a control plane, a repository of its backups, and a standby of it.
+type standby struct {
+	backup.Standby
+	t    *testing.T
+	from backup.Storage
+	own  *age.X25519Identity
+}
+
+func newStandby(t *testing.T) *standby {
+	t.Helper()
+	s := &standby{t: t, from: dataDir(t), own: key(t)}
+	s.Standby = backup.Standby{
+		Dir: filepath.Join(t.TempDir(), "standby"), From: repository.Directory(filepath.Join(t.TempDir(), "backups")), Identities: []age.Identity{s.own},
+	}
+	return s
+}
+
+// save stores a value and makes a backup.
+func (s *standby) save(at time.Time, value string) {
+	s.t.Helper()
+	put(s.t, s.from, map[string]string{"/registry/value": value})
+	if _, _, err := backup.Save(s.t.Context(), s.from, s.From, at, ignore, s.own.Recipient()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// update expects that the newest backup is restored, or was.
+func (s *standby) update(want bool) {
+	s.t.Helper()
+	_, updated, err := s.Update(s.t.Context(), ignore)
+	if err != nil || updated != want {
+		s.t.Fatalf("updated %t, %v; want %t", updated, err, want)
+	}
+}
+
+// current is the data directory that a server would be started on.
+func (s *standby) current() string {
+	s.t.Helper()
+	dir, err := filepath.EvalSymlinks(filepath.Join(s.Dir, backup.Current))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return dir
+}
+
+// expectDirs counts data directories.
+func (s *standby) expectDirs(want int) {
+	s.t.Helper()
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	count := 0
+	for _, entry := range entries {
+		if entry.IsDir() {
+			count++
+		}
+	}
+	if count != want {
+		s.t.Errorf("the standby has %d directories, want %d: %v", count, want, entries)
+	}
+}
+
+func TestAStandbyHasTheNewestBackup(t *testing.T) {
+	s := newStandby(t)
+	if _, _, err := s.Update(t.Context(), ignore); err == nil {
+		t.Error("nothing is restored without an error")
+	}
+	s.save(now, "first")
+	s.update(true)
+	s.update(false)
+	s.expectDirs(1)
+	s.save(now.Add(time.Hour), "second")
+	s.update(true)
+	s.expectDirs(2)
+	s.update(false)
+	s.expectDirs(1)
+
+	dir := s.current()
+	serve(t, dir)
+	if got := stored(t, backup.Storage{DataDir: dir})["/registry/value"]; got != "second" {
+		t.Errorf("the standby has %q", got)
+	}
+}
+
+func TestAStandbyDoesNotGoBack(t *testing.T) {
+	s := newStandby(t)
+	s.save(now, "first")
+	s.save(now.Add(time.Hour), "second")
+	s.update(true)
+	all, err := backup.List(t.Context(), s.From)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.From.Delete(t.Context(), filepath.Base(all[0].Path)); err != nil {
+		t.Fatal(err)
+	}
+	s.update(false)
+	if !strings.HasSuffix(s.current(), "T040405Z") {
+		t.Errorf("the standby has %s", s.current())
+	}
+}
+
+// TestABackupThatCannotBeRestored leaves the standby as it is.
+func TestABackupThatCannotBeRestored(t *testing.T) {
+	s := newStandby(t)
+	s.save(now, "first")
+	s.update(true)
+	before := s.current()
+	s.save(now.Add(time.Hour), "second")
+	all, err := backup.List(t.Context(), s.From)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(all[0].Path, all[0].Bytes-1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Update(t.Context(), ignore); err == nil {
+		t.Error("half a backup is restored")
+	}
+	if s.current() != before {
+		t.Errorf("the standby has %s, want %s", s.current(), before)
+	}
+	s.save(now.Add(2*time.Hour), "third")
+	s.update(true)
+}
+
+// TestAStandbyThatWasTakenOver is not replaced: neither while its server runs, nor after.
+func TestAStandbyThatWasTakenOver(t *testing.T) {
+	for name, later := range map[string]bool{"the newest": false, "one before the newest": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStandby(t)
+			s.save(now, "first")
+			s.update(true)
+			taken := s.current()
+			if later { // the server has read the link before the update
+				s.save(now.Add(time.Hour), "second")
+				s.update(true)
+			}
+			lock, err := datadir.Acquire(taken)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.save(now.Add(2*time.Hour), "third")
+			if _, _, err := s.Update(t.Context(), ignore); !errors.Is(err, backup.ErrTakenOver) {
+				t.Errorf("while a server starts: %v", err)
+			}
+			if err := lock.TakeOver(); err != nil {
+				t.Fatal(err)
+			}
+			lock.Release()
+			if _, _, err := s.Update(t.Context(), ignore); !errors.Is(err, backup.ErrTakenOver) {
+				t.Errorf("after a server has ended: %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(taken, "pki", "ca.key")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAStandbyKnowsItsControlPlane(t *testing.T) {
+	s := newStandby(t)
+	s.save(now, "first")
+	other := "flagship-00000000-20300102T030405Z.tar.gz.age"
+	if _, err := s.From.Write(t.Context(), other, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Update(t.Context(), ignore); err == nil || !strings.Contains(err.Error(), "set --control-plane") {
+		t.Errorf("with backups of two control planes: %v", err)
+	}
+	all, err := backup.List(t.Context(), s.From)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ControlPlane = all[1].ControlPlane
+	s.update(true)
+}
