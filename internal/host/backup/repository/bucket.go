@@ -115,7 +115,7 @@ func (b *bucket) Write(ctx context.Context, name string, content func(io.Writer)
 	return info.Size, nil
 }
 
-// errUploadEnded ends the writing of content that nobody reads any more.
+// errUploadEnded ends the writing of content that is read no further.
 var errUploadEnded = errors.New("the upload has ended")
 
 // List implements Repository.

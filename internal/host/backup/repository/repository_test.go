@@ -22,14 +22,26 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
 )
 
-// serve runs an object storage with the bucket "backups", and sets the environment to its credentials.
+// serve runs an object storage, and sets the environment to its credentials.
 func serve(t *testing.T) repository.S3 {
+	t.Helper()
+	return start(t, storage(t))
+}
+
+// storage is an object storage with the bucket "backups".
+func storage(t *testing.T) http.Handler {
 	t.Helper()
 	backend := s3mem.New()
 	if err := backend.CreateBucket("backups"); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewTLSServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	return gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
+}
+
+// start runs a server of the S3 API, and sets the environment to credentials for it.
+func start(t *testing.T, api http.Handler) repository.S3 {
+	t.Helper()
+	server := httptest.NewTLSServer(api)
 	t.Cleanup(server.Close)
 	credentials(t, "key", "secret")
 	authority := filepath.Join(t.TempDir(), "ca.crt")
@@ -209,5 +221,25 @@ func TestWhatIsWrongWithABucket(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, want %q in it", c.name, err, c.want)
 		}
+	}
+}
+
+// TestCredentialsThatOnlyWrite are enough for a backup.
+func TestCredentialsThatOnlyWrite(t *testing.T) {
+	api := storage(t)
+	s3 := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPut && r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}))
+	r, err := repository.Open("s3://backups", s3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, r, "name", "content")
+	if _, err := r.List(t.Context()); err == nil {
+		t.Error("the files are listed without the right to")
 	}
 }
