@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	members "github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -95,11 +97,41 @@ func TestBackupAndRestore(t *testing.T) {
 	expect("made", "1")
 	fleettest.ExpectAbsent(t, member.Cluster, fleettest.ConfigMap(ns, "dropped", nil))
 
+	// What was made after the backup gets a template again, and is the same object. The operator reads it in the member, whose owner allows it.
+	fleettest.Create(t, member.Cluster, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "operators"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "flagship:operators"}},
+	})
+	made := fleettest.ConfigMap(ns, "made", nil)
+	promote := []string{"promote", "--orphans", "--with-policy", "--cluster", "east", "-n", ns, "--kubeconfig", hub.Kubeconfig}
+	if text := run(append(promote, "--dry-run")...); !strings.Contains(text, "would be created") {
+		t.Errorf("promote --dry-run printed %s", text)
+	}
+	fleettest.ExpectAbsent(t, hub.Cluster, made)
+	if text := run(promote...); !strings.Contains(text, "made") || strings.Contains(text, "would be created") {
+		t.Errorf("promote printed %s", text)
+	}
+	var uid types.UID
+	fleettest.ExpectEventually(t, member.Cluster, made, func(cm *corev1.ConfigMap) error { uid = cm.UID; return nil })
+
 	run("restore", "resume", "--all", "--kubeconfig", hub.Kubeconfig)
 	v.held(metav1.ConditionFalse)
 	expect("changed", "1")
 	expect("dropped", "1")
 	expect("made", "1")
+	// It is the template's now: it is managed, and no orphan any more.
+	fleettest.Update(t, hub.Cluster, made, func(cm *corev1.ConfigMap) { cm.Data["version"] = "2" })
+	expect("made", "2")
+	if listed := findings(t, hub, "orphans"); len(listed) != 0 {
+		t.Errorf("orphans are listed: %v", listed)
+	}
+	fleettest.ExpectEventually(t, member.Cluster, made, func(cm *corev1.ConfigMap) error {
+		if cm.UID != uid {
+			return fmt.Errorf("the object has the UID %s, want %s", cm.UID, uid)
+		}
+		return nil
+	})
 
 	// The old one comes back, after the restored one wrote to the member.
 	hub.Kill()

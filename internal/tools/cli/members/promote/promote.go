@@ -34,37 +34,55 @@ import (
 func NewCommand(s cli.Streams) *cobra.Command {
 	var f fleet.Fleet
 	var cluster string
-	var dryRun bool
+	var dryRun, fromOrphans, withPolicy bool
 	var patience time.Duration
+	var out cli.Output
 	c := &cobra.Command{
-		Use:   "promote (TYPE NAME | TYPE/NAME) --cluster CLUSTER",
+		Use:   "promote (TYPE NAME | TYPE/NAME | --orphans) --cluster CLUSTER",
 		Short: "Bring an object of a member under management",
 		Long: `Creates a template on the control plane from an object of a member, without the fields that the cluster sets, and a policy that
 propagates it to that cluster and takes the object over. The object in the member is not created again, and its spec stays; it gets
 the labels and annotations of managed objects. The command ends when it has them, or after --timeout. If the policy or the template is deleted later, the object is released and stays.
 
-Override policies on the control plane that select the template apply to it, as to any other.`,
+Override policies on the control plane that select the template apply to it, as to any other.
+
+With --orphans it takes all objects of the cluster that this control plane manages and has no Work for, as 'flagship orphans' lists
+them after a restore from a backup: those of --namespace, or of all. Each gets a template again. Policies that are on the control plane
+decide where it goes; --with-policy makes one for each, which sends it to this cluster only. What override policies did to an object,
+and its share of replicas, are in its template then.`,
 		Example: `  flagship promote deployment nginx -n shop --cluster member1 --dry-run
-  flagship promote deployment nginx -n shop --cluster member1`,
-		Args: cobra.RangeArgs(1, 2),
+  flagship promote deployment nginx -n shop --cluster member1
+  flagship promote --orphans --cluster member1 --dry-run`,
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cluster == "" {
 				return cli.UsageErrorf("promote needs the cluster of the object\nname it with --cluster")
+			}
+			if fromOrphans != (len(args) == 0) {
+				return cli.UsageErrorf("promote needs either an object or --orphans")
+			}
+			for _, name := range []string{"with-policy", "output"} {
+				if !fromOrphans && cmd.Flags().Changed(name) {
+					return cli.UsageErrorf("--%s needs --orphans", name)
+				}
+			}
+			if err := out.Check(); err != nil {
+				return err
 			}
 			f.Clusters = []string{cluster}
 			members, err := f.Members(cmd.Context())
 			if err != nil {
 				return err
 			}
+			if fromOrphans {
+				o := &orphans{member: members[0], namespace: f.Namespace, withPolicy: withPolicy, dryRun: dryRun}
+				return o.command(cmd.Context(), s, &f, &out)
+			}
 			p, err := newPromotion(members[0], args)
 			if err != nil {
 				return fleet.In(members[0], err)
 			}
-			config, _, err := f.Hub.ConfigAndNamespace()
-			if err != nil {
-				return err
-			}
-			hub, err := fleet.NewAccess(config, members[0].Access.Namespace)
+			hub, err := access(&f, members[0])
 			if err != nil {
 				return err
 			}
@@ -81,10 +99,22 @@ Override policies on the control plane that select the template apply to it, as 
 	c.Flags().DurationVar(&f.Timeout, "request-timeout", fleet.DefaultTimeout, "how long the cluster may take for an answer")
 	c.Flags().DurationVar(&patience, "timeout", time.Minute, "how long to wait until the object is adopted; 0 does not wait")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be created, and create nothing")
+	c.Flags().BoolVar(&fromOrphans, "orphans", false, "promote all objects of the cluster that this control plane manages and has no Work for")
+	c.Flags().BoolVar(&withPolicy, "with-policy", false, "with --orphans, create a policy for each that propagates it to the cluster")
+	out.Flags(c)
 	return c
 }
 
-// promotion is what is created on the control plane.
+// access returns that to the control plane, with the namespace of a member's.
+func access(f *fleet.Fleet, m fleet.Member) (*fleet.Access, error) {
+	config, _, err := f.Hub.ConfigAndNamespace()
+	if err != nil {
+		return nil, err
+	}
+	return fleet.NewAccess(config, m.Access.Namespace)
+}
+
+// promotion is what is created on the control plane. An orphan may have no policy.
 type promotion struct {
 	template, policy *unstructured.Unstructured
 }
@@ -176,8 +206,28 @@ func policyFor(template *unstructured.Unstructured, cluster string) (*unstructur
 	return out, nil
 }
 
-// run creates the policy first: a template without it would go where other policies send it. Both are tried before one is created.
+// run creates what is promoted, or prints it.
 func (p *promotion) run(ctx context.Context, s cli.Streams, hub *fleet.Access, dryRun bool) error {
+	if err := p.create(ctx, hub, dryRun); err != nil {
+		return err
+	}
+	if !dryRun {
+		fmt.Fprintf(s.Out, "%s %s is on the control plane, with the %s %s\n", p.template.GetKind(), p.template.GetName(), p.policy.GetKind(), p.policy.GetName())
+		return nil
+	}
+	for _, obj := range []*unstructured.Unstructured{p.policy, p.template} {
+		text, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			return fmt.Errorf("printing: %w", err)
+		}
+		fmt.Fprintf(s.Out, "---\n%s", text)
+	}
+	return nil
+}
+
+// create creates the policy, if there is one, and then the template: without it, that would go where other policies send it. Both are tried
+// before one is created.
+func (p *promotion) create(ctx context.Context, hub *fleet.Access, dryRun bool) error {
 	client, err := dynamic.NewForConfig(hub.Config)
 	if err != nil {
 		return fmt.Errorf("connecting to the control plane: %w", err)
@@ -186,33 +236,18 @@ func (p *promotion) run(ctx context.Context, s cli.Streams, hub *fleet.Access, d
 	if err != nil {
 		return fmt.Errorf("the control plane does not serve %s %s\napply its definition to the control plane first", p.template.GetAPIVersion(), p.template.GetKind())
 	}
+	if p.policy == nil {
+		return p.createOne(ctx, templates, p.template, dryRun)
+	}
 	policies, err := resourceOf(client, hub.Mapper, p.policy)
 	if err != nil {
 		return err
 	}
-	for _, o := range []struct {
-		to  dynamic.ResourceInterface
-		obj *unstructured.Unstructured
-	}{{policies, p.policy}, {templates, p.template}} {
-		_, err := o.to.Create(ctx, o.obj, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		switch {
-		case apierrors.IsAlreadyExists(err):
-			return fmt.Errorf("%w on the control plane\nchange it there", err)
-		case apierrors.IsNotFound(err):
-			return fmt.Errorf("%w on the control plane\ncreate it with 'kubectl create namespace %s', which creates it in every cluster", err, p.template.GetNamespace())
-		case err != nil:
-			return fmt.Errorf("creating %s on the control plane: %w", o.obj.GetKind(), err)
-		}
+	if err := p.createOne(ctx, policies, p.policy, true); err != nil {
+		return err
 	}
-	if dryRun {
-		for _, obj := range []*unstructured.Unstructured{p.policy, p.template} {
-			text, err := yaml.Marshal(obj.Object)
-			if err != nil {
-				return fmt.Errorf("printing: %w", err)
-			}
-			fmt.Fprintf(s.Out, "---\n%s", text)
-		}
-		return nil
+	if err := p.createOne(ctx, templates, p.template, true); err != nil || dryRun {
+		return err
 	}
 	policy, err := policies.Create(ctx, p.policy, metav1.CreateOptions{})
 	if err != nil {
@@ -223,7 +258,24 @@ func (p *promotion) run(ctx context.Context, s cli.Streams, hub *fleet.Access, d
 		undo := policies.Delete(context.WithoutCancel(ctx), policy.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		return errors.Join(fmt.Errorf("creating the template: %w", err), undo)
 	}
-	fmt.Fprintf(s.Out, "%s %s is on the control plane, with the %s %s\n", p.template.GetKind(), p.template.GetName(), p.policy.GetKind(), p.policy.GetName())
+	return nil
+}
+
+// createOne creates an object, and returns errors that state what to do.
+func (p *promotion) createOne(ctx context.Context, to dynamic.ResourceInterface, obj *unstructured.Unstructured, dryRun bool) error {
+	var options metav1.CreateOptions
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	_, err := to.Create(ctx, obj, options)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("%w on the control plane\nchange it there", err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w on the control plane\ncreate it with 'kubectl create namespace %s', which creates it in every cluster", err, p.template.GetNamespace())
+	case err != nil:
+		return fmt.Errorf("creating %s on the control plane: %w", obj.GetKind(), err)
+	}
 	return nil
 }
 
