@@ -33,6 +33,12 @@ const Patience = 3 * time.Minute
 // is long where large definitions come by the dozen.
 var discoveryCatchesUp = wait.Backoff{Duration: discoveryPoll, Steps: int(Patience / discoveryPoll)}
 
+// writersEnd is how long an update is tried again while other clients write the object: controllers write one that is new several times,
+// and each try needs a moment in which none does.
+var writersEnd = wait.Backoff{Duration: conflictPoll, Jitter: 1, Steps: int(Patience / conflictPoll)}
+
+const conflictPoll = 20 * time.Millisecond
+
 const discoveryPoll = 100 * time.Millisecond
 
 // errAbsent is the error of an expectation about an object that does not exist.
@@ -63,7 +69,7 @@ func Create(t testing.TB, c *Cluster, objects ...client.Object) {
 // the result.
 func Update[T client.Object](t testing.TB, c *Cluster, object T, change func(T)) {
 	t.Helper()
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(writersEnd, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
@@ -78,7 +84,7 @@ func Update[T client.Object](t testing.TB, c *Cluster, object T, change func(T))
 // UpdateStatus is Update for the status of an object.
 func UpdateStatus[T client.Object](t testing.TB, c *Cluster, object T, change func(T)) {
 	t.Helper()
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(writersEnd, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
