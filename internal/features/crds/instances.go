@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // Instances counts the objects of a kind in each cluster that Works put there, in whatever version. Wanted is true if the template of one
-// of them is on the control plane: without, they are being deleted.
+// of them is on the control plane: without, they are being deleted. A template that the cache has is read from the API server, since its
+// deletion may have been requested a moment before.
 func (c *Carrier) Instances(ctx context.Context, group, kind string) (counts map[string]int, wanted bool, err error) {
 	works, err := hubclient.ListWorks(ctx, c.deps.Works)
 	if err != nil {
@@ -27,11 +29,26 @@ func (c *Carrier) Instances(ctx context.Context, group, kind string) (counts map
 		}
 		for _, ref := range instancesIn(work, runtimeschema.GroupKind{Group: group, Kind: kind}) {
 			counts[cluster]++
-			template, exists := c.deps.Templates.Meta(ref)
-			wanted = wanted || exists && template.DeletionTimestamp == nil
+			if !wanted {
+				if wanted, err = c.wanted(ctx, ref); err != nil {
+					return nil, false, err
+				}
+			}
 		}
 	}
 	return counts, wanted, nil
+}
+
+// wanted returns whether a template exists and is not being deleted.
+func (c *Carrier) wanted(ctx context.Context, ref hubstore.Ref) (bool, error) {
+	if cached, exists := c.deps.Templates.Meta(ref); !exists || cached.DeletionTimestamp != nil {
+		return false, nil
+	}
+	template, err := c.deps.Templates.Get(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && template.GetDeletionTimestamp() == nil, err
 }
 
 // instancesIn lists what the Work's member reported, or what it will have if it has not reported yet.

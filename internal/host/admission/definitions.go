@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/clock"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
@@ -24,25 +23,20 @@ const DefinitionsName = "FlagshipDefinitions"
 // of the definition waits for them.
 type Definitions struct {
 	instances Instances
-	clock     clock.PassiveClock
 	patience  time.Duration
 }
 
-// Instances counts, from memory, the objects of a kind by cluster. Wanted is true if one of them still belongs there.
+// Instances counts the objects of a kind by cluster. Wanted is true if one of them still belongs there, which is read from the storage.
 type Instances func(ctx context.Context, group, kind string) (counts map[string]int, wanted bool, err error)
 
-const (
-	// DefaultPatience is how long the deletion of a definition waits for objects of its kind; clients wait for an answer for a minute.
-	DefaultPatience = 30 * time.Second
-	// cacheLag is how long objects that were deleted just before may still seem to be wanted.
-	cacheLag = time.Second
-)
+// DefaultPatience is how long the deletion of a definition waits for objects of its kind; clients wait for an answer for a minute.
+const DefaultPatience = 30 * time.Second
 
 var _ admission.ValidationInterface = &Definitions{}
 
 // NewDefinitions makes the plugin. Patience is how long a deletion waits.
-func NewDefinitions(instances Instances, clock clock.PassiveClock, patience time.Duration) *Definitions {
-	return &Definitions{instances: instances, clock: clock, patience: patience}
+func NewDefinitions(instances Instances, patience time.Duration) *Definitions {
+	return &Definitions{instances: instances, patience: patience}
 }
 
 // Handles implements admission.Interface.
@@ -74,13 +68,12 @@ func (d *Definitions) Validate(ctx context.Context, a admission.Attributes, _ ad
 
 // await waits for objects of a kind that are being deleted, and returns those that are left.
 func (d *Definitions) await(ctx context.Context, group, kind string) (counts map[string]int, err error) {
-	begun := d.clock.Now()
 	ended := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.patience, true, func(ctx context.Context) (bool, error) {
 		var wanted bool
 		if counts, wanted, err = d.instances(ctx, group, kind); err != nil {
 			return false, err
 		}
-		return len(counts) == 0 || wanted && d.clock.Since(begun) > min(cacheLag, d.patience/2), nil
+		return len(counts) == 0 || wanted, nil
 	})
 	if err == nil && !wait.Interrupted(ended) {
 		err = ended
