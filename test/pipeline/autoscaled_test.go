@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -36,7 +37,10 @@ func TestTemplateFollowsAutoscalers(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, web, func(d *appsv1.Deployment) error {
 		return equal("true", d.Labels[policyv1alpha1.RetainReplicasLabel])
 	})
-	fleettest.ExpectEventually(t, m1, web, hasReplicas(4))
+	// Without the label in the member, what scales there is put back.
+	fleettest.ExpectEventually(t, m1, web, func(d *appsv1.Deployment) error {
+		return errors.Join(hasReplicas(4)(d), equal("true", d.Labels[policyv1alpha1.RetainReplicasLabel]))
+	})
 	fleettest.ExpectEventually(t, m1, hpa, fleettest.Exists)
 
 	scaleTo(t, m1, web, 12)

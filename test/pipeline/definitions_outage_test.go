@@ -30,6 +30,7 @@ func TestAMemberKilledBetweenTheDefinitionAndItsInstances(t *testing.T) {
 	fleet.StartMember(t, "member2")
 	fleettest.ExpectEventually(t, fleet.Member("member2"), steel, fleettest.Exists)
 	fleettest.ExpectEventually(t, fleet.Hub, work("member2", "Rod", ns, "steel"), workIs(workv1alpha1.WorkApplied, metav1.ConditionTrue, ""))
+	expectBack(t, fleet, "member2")
 }
 
 // A control plane that is killed twice while definitions and their objects go out to five members ends where one ends

@@ -168,11 +168,9 @@ func TestACustomResourceBringsItsDefinition(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, withDependencies(fleettest.Policy(ns, "coil", fleettest.Everywhere(), coil)), coil.DeepCopy())
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, m, springs, established)
-		there := fleettest.ExpectEventually(t, m, coil, fleettest.Exists)
-		_ = unstructured.SetNestedField(there.Object, "wound", "status", "state")
-		if err := m.Status().Update(t.Context(), there); err != nil {
-			t.Fatal(err)
-		}
+		fleettest.UpdateStatus(t, m, fleettest.ExpectEventually(t, m, coil, fleettest.Exists), func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, "wound", "status", "state")
+		})
 	}
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Spring", "coil"), func(b *workv1alpha2.ResourceBinding) error {
 		for _, item := range b.Status.AggregatedStatus {

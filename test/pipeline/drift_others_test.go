@@ -97,7 +97,8 @@ func insisting(ctx context.Context, member *fleettest.Cluster, settings *corev1.
 		if err := member.Get(ctx, client.ObjectKeyFromObject(settings), found); err != nil || found.Data["a"] == "theirs" {
 			return
 		}
-		if member.Patch(ctx, found, client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"theirs"}}`)), client.FieldOwner("a-controller")) == nil {
+		// An end in the middle of it would leave open whether it was made.
+		if member.Patch(context.WithoutCancel(ctx), found, client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"theirs"}}`)), client.FieldOwner("a-controller")) == nil {
 			changes++
 		}
 	}, time.Second)

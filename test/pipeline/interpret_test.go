@@ -93,13 +93,11 @@ func TestACustomizationTakesEffectAtOnce(t *testing.T) {
 	policy := fleettest.Policy(ns, "engines", fleettest.To("member1"), v8, other)
 	policy.Spec.PropagateDeps = true
 	fleettest.Create(t, fleet.Hub, policy, v8.DeepCopy(), tank, other)
-	carried := fleettest.ExpectEventually(t, m, v8, fleettest.Exists)
-	if err := unstructured.SetNestedField(carried.Object, int64(120), "status", "speed"); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Status().Update(t.Context(), carried); err != nil {
-		t.Fatal(err)
-	}
+	fleettest.UpdateStatus(t, m, fleettest.ExpectEventually(t, m, v8, fleettest.Exists), func(u *unstructured.Unstructured) {
+		if err := unstructured.SetNestedField(u.Object, int64(120), "status", "speed"); err != nil {
+			t.Fatal(err)
+		}
+	})
 	engineBinding, engineWork := binding(ns, "Engine", "v8"), work("member1", "Engine", ns, "v8")
 	fleettest.ExpectEventually(t, fleet.Hub, engineBinding, func(b *workv1alpha2.ResourceBinding) error {
 		if len(b.Status.AggregatedStatus) != 1 || b.Status.AggregatedStatus[0].Health != workv1alpha2.ResourceHealthy {
@@ -109,7 +107,7 @@ func TestACustomizationTakesEffectAtOnce(t *testing.T) {
 	})
 	fleettest.ExpectAbsent(t, m, tank)
 	bystanders := []client.Object{binding(ns, "ConfigMap", "other"), work("member1", "ConfigMap", ns, "other")}
-	fleettest.ExpectEventually(t, fleet.Hub, bystanders[0].(*workv1alpha2.ResourceBinding), bindingIs("FullyApplied", metav1.ConditionTrue, ""))
+	expectSettled(t, fleet, ns, "other", "member1")
 	before := versions(t, fleet.Hub, bystanders)
 
 	lesson := teach(knowledge("obj.status ~= nil and obj.status.speed > 200"))

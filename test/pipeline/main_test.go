@@ -3,6 +3,7 @@
 package pipeline_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -64,6 +66,39 @@ func ready(n int32) func(*appsv1.Deployment) error {
 		}
 		return nil
 	}
+}
+
+// expectBack waits until a member that was away takes objects again, for the tests that follow.
+func expectBack(t *testing.T, fleet *fleettest.Fleet, member string) {
+	t.Helper()
+	fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, func(c *clusterv1alpha1.Cluster) error {
+		if len(c.Spec.Taints) > 0 {
+			return fmt.Errorf("its taints are %v", c.Spec.Taints)
+		}
+		return fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	})
+}
+
+// expectSettled waits until nothing more will be written about a ConfigMap that nobody changes: its Works and its binding have their last
+// status.
+func expectSettled(t *testing.T, fleet *fleettest.Fleet, ns, name string, members ...string) {
+	t.Helper()
+	for _, m := range members {
+		fleettest.ExpectEventually(t, fleet.Hub, work(m, "ConfigMap", ns, name), func(w *workv1alpha1.Work) error {
+			return errors.Join(done(w), healthIs(workv1alpha1.ResourceHealthy)(w))
+		})
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", name), func(b *workv1alpha2.ResourceBinding) error {
+		if len(b.Status.AggregatedStatus) != len(members) {
+			return fmt.Errorf("the aggregated status is %+v", b.Status.AggregatedStatus)
+		}
+		for _, item := range b.Status.AggregatedStatus {
+			if !item.Applied || item.Health != workv1alpha2.ResourceHealthy {
+				return fmt.Errorf("the aggregated status is %+v", b.Status.AggregatedStatus)
+			}
+		}
+		return bindingIs(workv1alpha2.FullyApplied, metav1.ConditionTrue, "")(b)
+	})
 }
 
 // divided places replicas three to two, as the nginx example does.

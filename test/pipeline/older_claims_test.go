@@ -78,10 +78,9 @@ func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
 	}
 	fleettest.Delete(t, above.Hub, claim)
 	fleettest.ExpectGone(t, below.Hub, claim)
-	bound := fleettest.ExpectEventually(t, above.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "old"}}, fleettest.Exists)
-	if !meta.IsStatusConditionTrue(bound.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
-		t.Error("the cluster is not ready any more")
-	}
+	fleettest.ExpectEventually(t, above.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "old"}}, func(c *clusterv1alpha1.Cluster) error {
+		return fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+	})
 }
 
 // TestAnInvalidStatusFromAMemberIsNotAggregated: an agent reports whatever its cluster says. Here the test is the agent.
