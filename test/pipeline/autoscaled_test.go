@@ -20,6 +20,7 @@ import (
 // TestTemplateFollowsAutoscalers: where an HPA that is propagated scales a Deployment, the template has the sum of the members'
 // replicas, and no member is scaled back. The test scales by hand, as an autoscaler does: the metric of the HPA does not exist.
 func TestTemplateFollowsAutoscalers(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	web := fleettest.Deployment(ns, "web", 4)

@@ -21,6 +21,7 @@ import (
 // TestMembersThatServeClaimsInABetaOnly: class, claim and template become objects of that beta, the member's own scheduler
 // allocates the claim, and the hub shows it in the terms of the claim.
 func TestMembersThatServeClaimsInABetaOnly(t *testing.T) {
+	t.Parallel()
 	hub := fleettest.StartHub(t)
 	class := &resourcev1alpha2.ResourceClass{
 		TypeMeta:   metav1.TypeMeta{APIVersion: resourcev1alpha2.GroupVersion.String(), Kind: resourcev1alpha2.KindResourceClass},

@@ -263,6 +263,7 @@ func scheduledMessage(text string) func(*workv1alpha2.ResourceBinding) error {
 // TestClaimsGoWhereTheirClassIs: for a class that no cluster has, the hub says so; when one has it and has a device of
 // it, the object goes there.
 func TestClaimsGoWhereTheirClassIs(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	old := consuming(ns, "old", 1, "", "old-gpu")

@@ -18,6 +18,7 @@ import (
 // A cluster that joins when everything is decided gets the definition and then the objects, and again when a user of
 // the cluster deleted the definition, and the objects with it. Nothing has to be changed on the hub.
 func TestAClusterThatJoinsLaterGetsTheDefinitionFirst(t *testing.T) {
+	t.Parallel()
 	hub := fleettest.StartHub(t)
 	hinges := define("Hinge", version("v1", true, teeth))
 	defined(t, hub.Cluster, hinges)

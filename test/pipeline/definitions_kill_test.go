@@ -14,6 +14,7 @@ import (
 // What is held back stays so over a kill, what was allowed a moment before one goes, and so does a definition that was
 // deleted by force while a member was away: of neither is more known afterwards than the hub had stored.
 func TestDecisionsAboutADefinitionSurviveAKill(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}

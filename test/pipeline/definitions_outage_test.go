@@ -36,6 +36,7 @@ func TestAMemberKilledBetweenTheDefinitionAndItsInstances(t *testing.T) {
 // A control plane that is killed twice while definitions and their objects go out to five members ends where one ends
 // that was never killed: everything is everywhere, and was made once.
 func TestARolloutOutlivesTwoRestarts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}

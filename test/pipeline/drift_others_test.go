@@ -108,6 +108,7 @@ func insisting(ctx context.Context, member *fleettest.Cluster, settings *corev1.
 // TestDriftOfAControllerThatInsists: the field is put back again and again, with growing pauses, and the Work reports the dispute. When the
 // controller stops, the field stays as it is wanted.
 func TestDriftOfAControllerThatInsists(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	settings := fleettest.ConfigMap(ns, "settings", map[string]string{"a": "ours"})

@@ -315,6 +315,7 @@ func TestDriftOfWhatIsOnlyCreated(t *testing.T) {
 
 // With ObserveOnly an object that the member has is never written, not even marked; its status is collected, and it outlives its template.
 func TestDriftOfWhatIsOnlyObserved(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns, member := fleet.Namespace(t), fleet.Member("member1")
 	fleettest.ExpectEventually(t, member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, fleettest.Exists)

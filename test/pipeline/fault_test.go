@@ -40,6 +40,7 @@ func TestAHangingMemberDelaysNoOtherMember(t *testing.T) {
 // A control plane that is killed while Deployments are in flight carries all of them, each once, when it is back; and one
 // that finds everything in place writes nothing.
 func TestKillLosesNothingAndARestartWritesNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}

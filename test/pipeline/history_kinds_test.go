@@ -106,6 +106,7 @@ func (p past) follow(t *testing.T) {
 
 // TestHistoryOfACustomResource: the history of an object of a kind that only its definition describes.
 func TestHistoryOfACustomResource(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	definition := widgetDefinition()
@@ -136,6 +137,7 @@ func TestHistoryOfACustomResource(t *testing.T) {
 
 // TestHistoryOfAClusterScopedObject: the history of an object without a namespace, which has no generation either.
 func TestHistoryOfAClusterScopedObject(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	name := "past-" + fleet.Namespace(t)
 	role := &unstructured.Unstructured{Object: map[string]any{

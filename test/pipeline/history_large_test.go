@@ -32,6 +32,7 @@ func random(t *testing.T, size int) []byte {
 
 // TestHistoryOfWhatIsTooLarge: a revision or a deleted object that the storage cannot have is shown as such, and cannot be brought back.
 func TestHistoryOfWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	large := fleettest.ConfigMap(ns, "large", map[string]string{"a": "1"})

@@ -266,6 +266,7 @@ func revisionsAreSealed(t *testing.T, fleet *fleettest.Fleet, ns string) {
 
 // TestUndo brings back a template, a policy and an override policy.
 func TestUndo(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	r := record(t, fleet, ns)
@@ -307,6 +308,7 @@ func TestUndo(t *testing.T) {
 
 // TestHistoryOfATenant: a user gets of a history what he may get of its objects, writes none, and undoes with his own rights.
 func TestHistoryOfATenant(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	web := fleettest.Deployment(ns, "web", 1)
@@ -417,6 +419,7 @@ func command(t *testing.T, kubeconfig string, args ...string) string {
 
 // TestUndelete brings back a Deployment with its policy, twice, a Secret, and what was deleted with its namespace. TestHistory has a restart.
 func TestUndelete(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	leaving := leave(t, fleet)
 	ns := fleet.Namespace(t)
@@ -427,9 +430,7 @@ func TestUndelete(t *testing.T) {
 	fleettest.ExpectEventually(t, member1, web.DeepCopy(), fleettest.Exists)
 	fleettest.ExpectEventually(t, member1, secret.DeepCopy(), fleettest.Exists)
 
-	fleettest.Delete(t, fleet.Hub, policy, alone)
-	fleettest.Delete(t, fleet.Hub, web)
-	fleettest.Delete(t, fleet.Hub, secret)
+	fleettest.Delete(t, fleet.Hub, policy, web, secret, alone)    // of the policy it is known for three seconds what it was for
 	expectDeleted(t, fleet, ns, "Deployment/web", "Secret/token") // ConfigMap alone was in no cluster
 	fleettest.ExpectGone(t, member1, web.DeepCopy())
 	tombstonesAreClosed(t, fleet, ns)
@@ -538,6 +539,7 @@ func timelineOf(t *testing.T, as *fleettest.Cluster, ns string) []string {
 
 // TestTimeline: changes, moves and deletions are in one list, of which a user sees what he may get.
 func TestTimeline(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	record(t, fleet, ns)

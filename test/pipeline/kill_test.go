@@ -45,6 +45,7 @@ func crewPolicy(namespace, name, crew string, priority int32, placement policyv1
 // What users change right before the control plane dies, so that most of it has not been reconciled, and as soon as it
 // answers again, before most of what there is has been, comes to be like everything else; and nothing is left over.
 func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}

@@ -4,6 +4,7 @@ package pipeline_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 
@@ -21,7 +22,21 @@ import (
 // shared is two members with workload controllers, a scheduler and simulated nodes.
 var shared = fleettest.Shared{Options: fleettest.Options{Members: 2}}
 
-func TestMain(m *testing.M) { shared.Main(m) }
+// waiting is how many of the tests that call t.Parallel run at a time. They wait for most of their time: for periods of the control plane,
+// or for processes of their own. They run after all others, which may end and restart members of the shared fleet.
+const waiting = "4"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", waiting); err != nil {
+			panic(err)
+		}
+	}
+	shared.Main(m)
+}
 
 func binding(namespace, kind, name string) *workv1alpha2.ResourceBinding {
 	return &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{

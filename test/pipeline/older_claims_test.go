@@ -19,6 +19,7 @@ import (
 // TestAMemberOfTheOldModelGetsClaimsAsTheyAre: a control plane is itself a cluster that serves v1alpha2, so one of them
 // is the member of another here. What its driver allocates comes back word for word, also when it allocates anew.
 func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs two fleets")
 	}

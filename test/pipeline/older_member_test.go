@@ -29,6 +29,7 @@ func strict(definition *apiextensionsv1.CustomResourceDefinition, fields ...stri
 // A field that an older member does not know is left out and named, and set once the member knows it, without a change of
 // the Work for that.
 func TestAFieldIsSetOnceTheMemberServesIt(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	m := fleet.Member("member1")

@@ -28,6 +28,7 @@ import (
 
 // A member that knows a kind by another version than the hub's gets objects of it in a version that it serves.
 func TestAMemberThatServesAnotherVersion(t *testing.T) {
+	t.Parallel()
 	hub := fleettest.StartHub(t)
 	member := fleettest.StartMember(t, "behind", "--bare", "--runtime-config=autoscaling/v2=false")
 	hub.Join(t, "behind", member.Kubeconfig)

@@ -131,7 +131,7 @@ func (m *EmptyMember) Stop() {
 // Eventually waits for what other goroutines bring about.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.After(time.Minute); !is(); {
+	for deadline := time.After(Patience); !is(); {
 		select {
 		case <-deadline:
 			t.Fatalf("never: %s", what)
