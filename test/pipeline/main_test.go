@@ -94,7 +94,7 @@ func expectBack(t *testing.T, fleet *fleettest.Fleet, member string) {
 	})
 }
 
-// expectSettled waits until nothing more will be written about a ConfigMap that nobody changes: its Works and its binding have their last
+// expectSettled waits until nothing more will be written about a ConfigMap that does not change: its Works and its binding have their last
 // status.
 func expectSettled(t *testing.T, fleet *fleettest.Fleet, ns, name string, members ...string) {
 	t.Helper()
