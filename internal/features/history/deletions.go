@@ -26,6 +26,8 @@ import (
 const (
 	// flushPeriod is how long deletions are gathered before they are stored together.
 	flushPeriod = 2 * time.Second
+	// lateness is how long after a deletion what was before it may still be delivered: each kind has a watch of its own.
+	lateness = time.Second
 	// expiryPeriod is how often deletions that are too old are removed.
 	expiryPeriod = time.Minute
 )
@@ -94,10 +96,7 @@ func (k *Keeper) keepDeletions(ctx context.Context) error {
 
 // flush stores the deletions that were noted.
 func (k *Keeper) flush(ctx context.Context) error {
-	k.mu.Lock()
-	noted := k.deletions
-	k.deletions = nil
-	k.mu.Unlock()
+	noted := k.due()
 	if len(noted) == 0 {
 		return nil
 	}
@@ -110,6 +109,23 @@ func (k *Keeper) flush(ctx context.Context) error {
 		all = errors.Join(all, k.keep(ctx, namespace, byNamespace[namespace]))
 	}
 	return all
+}
+
+// due takes the deletions that are to be stored. That of a policy may have been noted after that of its template, and was before.
+func (k *Keeper) due() (noted []deletion) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.deletions = slices.DeleteFunc(k.deletions, func(d deletion) bool {
+		if k.Clock.Since(d.at) < lateness {
+			return false
+		}
+		if p := k.pending[d.ref]; p != nil {
+			d.policiesAsOf = min(d.policiesAsOf, slices.Min(p.before))
+		}
+		noted = append(noted, d)
+		return true
+	})
+	return noted
 }
 
 // keep stores the deletions of one namespace. What the storage does not have any more is left out.

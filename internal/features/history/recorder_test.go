@@ -2,8 +2,10 @@ package history
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -111,5 +114,44 @@ func TestTheFirstRevision(t *testing.T) {
 	replaced.template.SetUID(types.UID("other"))
 	if got, err := k.first(t.Context(), config, replaced, []uint64{39}); got != nil || err != nil {
 		t.Errorf("the revision of an object of the same name that was deleted: %v, %v", got, err)
+	}
+}
+
+// TestPoliciesThatAreDeletedBefore: the policy of a deleted object is read as of its own deletion, also if that is noted later.
+func TestPoliciesThatAreDeletedBefore(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(100, 0))
+	k := New(Deps{Clock: clock})
+	note := func(name string, before ...uint64) {
+		ref := config
+		ref.Name = name
+		k.deletions = append(k.deletions, deletion{ref: ref, at: clock.Now(), asOf: 50, policiesAsOf: 50})
+		if len(before) > 0 {
+			k.pending[ref] = &pending{before: before}
+		}
+	}
+	note("policy before", 45, 60)
+	note("nothing before", 60)
+	note("nothing")
+	if due := k.due(); len(due) > 0 {
+		t.Errorf("what may have come late is not awaited: %+v", due)
+	}
+	clock.Step(lateness)
+	note("later", 40)
+	got := map[string]uint64{}
+	for _, d := range k.due() {
+		got[d.ref.Name] = d.policiesAsOf
+		if d.asOf != 50 {
+			t.Errorf("%s is read as of %d", d.ref.Name, d.asOf)
+		}
+	}
+	if want := map[string]uint64{"policy before": 45, "nothing before": 50, "nothing": 50}; !maps.Equal(got, want) {
+		t.Errorf("policies are read as of %v, want %v", got, want)
+	}
+	clock.Step(lateness)
+	if due := k.due(); len(due) != 1 || due[0].policiesAsOf != 40 {
+		t.Errorf("the last one is %+v", due)
+	}
+	if due := k.due(); len(due) > 0 {
+		t.Errorf("these are stored twice: %+v", due)
 	}
 }
