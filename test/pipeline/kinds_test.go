@@ -166,6 +166,7 @@ func TestNamespacesTravelByThemselves(t *testing.T) {
 // Many a set of manifests has a policy that names the namespace along with what is in it. It decides nothing about whether
 // the namespace is there, and ends without taking it away.
 func TestAPolicyMaySelectANamespace(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pipeline-selected"}}
 	policy := fleettest.ClusterPolicy("pipeline-selected", fleettest.Everywhere(), ns)

@@ -16,6 +16,7 @@ import (
 
 // TestObjectsNearTheLimits: what a Work and the storage of the member take arrives; of all else the size and the limit are reported.
 func TestObjectsNearTheLimits(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	m := fleet.Member("member1")

@@ -125,6 +125,7 @@ func (n *noise) costs(do func()) (writes, reads fleettest.Requests) {
 // TestEventsOfPodsThatAreNotManagedCostNothing: in a namespace without propagated objects, thousand noisy pods of a member cause no write
 // to the control plane and no request to the member. Where there are propagated objects, each such pod is read once.
 func TestEventsOfPodsThatAreNotManagedCostNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}

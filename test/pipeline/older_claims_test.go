@@ -120,4 +120,6 @@ func TestAnInvalidStatusFromAMemberIsNotAggregated(t *testing.T) {
 	reports(`{"driverName":"other.example.com","reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}`)
 	expectEvent(t, fleet.Hub, claim, "cluster ghost reports a status that no claim can have: status.reservedFor")
 	fleettest.ExpectEventually(t, fleet.Hub, claim, held(exampleClass, 0, true))
+	fleettest.Delete(t, fleet.Hub, ghost)
+	fleettest.ExpectGone(t, fleet.Hub, ghost) // other tests count the clusters
 }

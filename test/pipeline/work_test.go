@@ -87,6 +87,7 @@ func TestAFieldOfAnotherManagerIsAConflict(t *testing.T) {
 // Namespaces come first, then definitions, then the rest, whatever their order in the Work; what cannot be applied yet
 // holds up nothing else.
 func TestAWorkBringsWhatItsObjectsNeed(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	m := fleet.Member("member1")
 	definition := widgetDefinition()

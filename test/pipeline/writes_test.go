@@ -18,6 +18,7 @@ const sample = 10
 // What is done with an object costs so many writes: of the control plane about it, and one of ours in each member. The
 // limits are the averages of an idle machine, 9, 7.1 and 9.4, and some more for reports that are not combined in one write on a busy one.
 func TestWhatAnObjectCosts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a fleet")
 	}
