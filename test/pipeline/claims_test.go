@@ -265,6 +265,7 @@ func scheduledMessage(text string) func(*workv1alpha2.ResourceBinding) error {
 func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 	t.Parallel()
 	fleet := shared.Start(t)
+	fleettest.ExpectGone(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: ghostName}})
 	ns := fleet.Namespace(t)
 	old := consuming(ns, "old", 1, "", "old-gpu")
 	fleettest.Create(t, fleet.Hub, oldClaimTemplate(ns, "old-gpu", "rare.example.com"), old,
