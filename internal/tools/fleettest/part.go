@@ -91,13 +91,21 @@ func StartMemberIn(t testing.TB, dir, name string, args ...string) *Part {
 	return p.begin(t, name, kubeconfig)
 }
 
-func freePort(t testing.TB) string {
+// FreePort is a port that no other process takes until the test ends, also while nothing listens at it.
+func FreePort(t testing.TB) int {
 	t.Helper()
-	port, err := machine.FreePort()
+	ports := machine.NewPortChooser()
+	t.Cleanup(ports.Close)
+	port, err := ports.Choose()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strconv.Itoa(port)
+	return port
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	return strconv.Itoa(FreePort(t))
 }
 
 func (p *Part) begin(t testing.TB, name, kubeconfig string) *Part {

@@ -82,7 +82,9 @@ func (p *Playground) prepare() (err error) {
 	if p.record, err = openRecord(dir.record()); err != nil {
 		return err
 	}
-	planned, err := plan(p.record.data, p.config, machine.NewPortChooser())
+	ports := machine.NewPortChooser()
+	p.closers = append(p.closers, ports.Close) // a member that is stopped keeps its port
+	planned, err := plan(p.record.data, p.config, ports)
 	if err != nil {
 		return err
 	}

@@ -67,9 +67,9 @@ func plan(r record, c Config, ports *machine.PortChooser) (record, error) {
 			c.DataDir, len(r.Members), want)
 	}
 	for _, m := range r.Members {
-		ports.Reserve(m.Port)
+		ports.Take(m.Port)
 	}
-	ports.Reserve(c.Port)
+	ports.Take(c.Port)
 	switch {
 	case c.Port != 0:
 		r.HubPort = c.Port
@@ -80,7 +80,7 @@ func plan(r record, c Config, ports *machine.PortChooser) (record, error) {
 		}
 		r.HubPort = port
 	}
-	ports.Reserve(r.HubPort)
+	ports.Take(r.HubPort)
 	for i := len(r.Members); i < want; i++ {
 		port, err := ports.Choose()
 		if err != nil {

@@ -105,7 +105,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { _ = logs.Close() }()
 	b := &bench{Options: o, report: report{log: o.Log}}
-	if b.port, err = machine.FreePort(); err != nil {
+	ports := machine.NewPortChooser()
+	defer ports.Close()
+	if b.port, err = ports.Choose(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.print(o.Out, o.JSON)) }()

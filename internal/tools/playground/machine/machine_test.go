@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,9 +9,15 @@ import (
 )
 
 func TestPortChooserLeavesTakenPortsAlone(t *testing.T) {
-	ports := NewPortChooser()
+	ports, others := NewPortChooser(), NewPortChooser()
+	defer ports.Close()
+	defer others.Close()
 	seen := map[int]bool{}
-	for range 20 {
+	for i := range 20 {
+		ports := ports
+		if i%2 > 0 {
+			ports = others
+		}
 		port, err := ports.Choose()
 		if err != nil {
 			t.Fatal(err)
@@ -46,4 +53,26 @@ func TestDataDirHasOneUser(t *testing.T) {
 	if _, err := TakeDir(filepath.Join(file, "below")); err == nil || !strings.Contains(err.Error(), "cannot use") {
 		t.Errorf("a directory that cannot be made gave %v", err)
 	}
+}
+
+// TestAPortIsReservedUntilItsChooserIsClosed: no server listens at it meanwhile, and one may.
+func TestAPortIsReservedUntilItsChooserIsClosed(t *testing.T) {
+	ports := NewPortChooser()
+	port, err := ports.Choose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryListen(port); err != nil {
+		t.Errorf("its server cannot listen: %v", err)
+	}
+	if other, err := net.ListenPacket("udp", address(port)); err == nil {
+		_ = other.Close()
+		t.Error("another chooser can reserve it")
+	}
+	ports.Close()
+	other, err := net.ListenPacket("udp", address(port))
+	if err != nil {
+		t.Fatalf("after the end: %v", err)
+	}
+	_ = other.Close()
 }

@@ -19,27 +19,46 @@ const (
 	lastPort  = 29999
 )
 
-// PortChooser finds ports that are not in use.
-type PortChooser struct{ taken map[int]bool }
+// PortChooser finds ports that are not in use, and reserves them: between the choice of a port and the start of its server, and while
+// that restarts, another process could choose it. The reservation is a UDP socket with the number of the port, of which the servers use
+// TCP alone: it needs no file, and the kernel ends it with the process.
+type PortChooser struct {
+	taken    map[int]bool
+	reserved []net.PacketConn
+}
 
 // NewPortChooser has chosen nothing yet.
 func NewPortChooser() *PortChooser { return &PortChooser{taken: map[int]bool{}} }
 
-// FreePort is a port that is not in use, and outside of the range for clients, so that it stays free while its server restarts.
-func FreePort() (int, error) { return NewPortChooser().Choose() }
+// Take keeps a port from being chosen here.
+func (p *PortChooser) Take(port int) { p.taken[port] = true }
 
-// Reserve keeps a port from being chosen.
-func (p *PortChooser) Reserve(port int) { p.taken[port] = true }
+// Close ends the reservations.
+func (p *PortChooser) Close() {
+	for _, socket := range p.reserved {
+		_ = socket.Close()
+	}
+	p.reserved = nil
+}
 
-// Choose returns a port that is free now, at random so that two playgrounds starting together seldom want the same.
+// Choose returns a port that is free now, outside of the range for clients, and that no other process chooses until Close.
 func (p *PortChooser) Choose() (int, error) {
 	const tries = 200
 	for range tries {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		if p.taken[port] || tryListen(port) != nil {
+		if p.taken[port] {
 			continue
 		}
-		p.Reserve(port)
+		reservation, err := net.ListenPacket("udp", address(port))
+		if err != nil {
+			continue
+		}
+		if tryListen(port) != nil {
+			_ = reservation.Close()
+			continue
+		}
+		p.Take(port)
+		p.reserved = append(p.reserved, reservation)
 		return port, nil
 	}
 	return 0, fmt.Errorf("found no free port between %d and %d in %d tries", firstPort, lastPort, tries)
@@ -64,8 +83,10 @@ func RequireFree(port int, owner string, patience time.Duration, clk clock.Clock
 	}
 }
 
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 func tryListen(port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := net.Listen("tcp", address(port))
 	if err != nil {
 		return err
 	}
