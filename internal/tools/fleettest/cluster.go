@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,7 +20,7 @@ import (
 )
 
 // cleanupPatience bounds what a test does after its end.
-const cleanupPatience = time.Minute
+const cleanupPatience = Patience
 
 // Cluster is a client of the hub or of a member, with all rights and without a limit of its own.
 type Cluster struct {

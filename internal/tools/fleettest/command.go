@@ -12,7 +12,7 @@ import (
 )
 
 // commandPatience bounds a command that is expected to end by itself.
-const commandPatience = 2 * time.Minute
+const commandPatience = 5 * time.Minute
 
 // Result is how a command ended.
 type Result struct {

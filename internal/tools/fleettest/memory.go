@@ -128,14 +128,17 @@ func (m *EmptyMember) Stop() {
 	m.Close()
 }
 
-// Eventually waits for what other goroutines bring about.
+// Eventually waits for what other goroutines, or processes, bring about. It polls at first often, for the former, and then less, since
+// the latter need the processor.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.After(Patience); !is(); {
+	const first, last = 2 * time.Millisecond, 50 * time.Millisecond
+	pause := first
+	for deadline := time.After(Patience); !is(); pause = min(2*pause, last) {
 		select {
 		case <-deadline:
 			t.Fatalf("never: %s", what)
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

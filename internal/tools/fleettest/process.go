@@ -20,8 +20,8 @@ import (
 const (
 	// startPatience is how long a fleet may take to be ready: far more than it needs, on a machine far busier.
 	startPatience = 4 * time.Minute
-	// stopPatience is how long `flagship up` may take to end: its members alone have six seconds before they are killed.
-	stopPatience = time.Minute
+	// stopPatience is how long a process may take to end, on a machine far busier.
+	stopPatience = 2 * time.Minute
 	// readyMark is the start of the line that a fleet which is ready prints.
 	readyMark = "Flagship is ready"
 )

@@ -138,6 +138,18 @@ func (r Requests) Writes() Requests {
 	return out
 }
 
+// Accepted keeps the requests that were not refused. A refused one is sent again, and how many are refused depends on what else is
+// written at the time.
+func (r Requests) Accepted() Requests {
+	out := Requests{}
+	for kind, n := range r {
+		if kind.Code < http.StatusBadRequest {
+			out[kind] = n
+		}
+	}
+	return out
+}
+
 // Of keeps the requests for the given resources, with their subresources: "deployments".
 func (r Requests) Of(resources ...string) Requests {
 	out := Requests{}
