@@ -258,8 +258,9 @@ func TestACredentialThatLostItsRights(t *testing.T) {
 		if ready != (reason == "") || reason != "" && (access == nil || access.Reason != reason || !strings.Contains(access.Message, "flagship join")) {
 			t.Errorf("probe %d: ready is %t, %v, want the reason %q", probes, ready, err, reason)
 		}
-		if n := s.count("GET " + identity); n != reads {
-			t.Errorf("probe %d: the identity was read %d times, want %d", probes, n, reads)
+		// The client opens another connection if a request took long to be written, and the identity is read on each.
+		if n, more := s.count("GET "+identity), s.connections()-1; n < reads || n > reads+more {
+			t.Errorf("probe %d: the identity was read %d times on %d connections, want %d and once more on each but the first", probes, n, more+1, reads)
 		}
 	}
 	send := func(want int) {

@@ -25,8 +25,9 @@ type server struct {
 	*httptest.Server
 	mu      sync.Mutex
 	handle  http.HandlerFunc
-	counts  map[string]int // by "METHOD path"
-	watches chan *watcher  // every watch that begins
+	counts  map[string]int  // by "METHOD path"
+	clients map[string]bool // the addresses of the connections
+	watches chan *watcher   // every watch that begins
 }
 
 // watcher is one watch that a client has open.
@@ -38,10 +39,11 @@ type watcher struct {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{counts: map[string]int{}, watches: make(chan *watcher, 16)}
+	s := &server{counts: map[string]int{}, clients: map[string]bool{}, watches: make(chan *watcher, 16)}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.counts[r.Method+" "+r.URL.Path]++
+		s.clients[r.RemoteAddr] = true
 		handle := s.handle
 		s.mu.Unlock()
 		if handle != nil {
@@ -66,6 +68,13 @@ func (s *server) count(request string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[request]
+}
+
+// connections is how many connections have carried requests.
+func (s *server) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.clients)
 }
 
 // serveWatch lets the test speak through a watch.
@@ -110,7 +119,7 @@ func cluster(endpoint string) *clusterv1alpha1.Cluster {
 // connect returns a fleet with a connection to the server; edit may change its configuration.
 func connect(t *testing.T, endpoint string, edit func(*member.Config)) (*member.Fleet, *member.Conn) {
 	t.Helper()
-	config := member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	config := member.Config{AllowLoopback: true, RequestTimeout: patience, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Token: "token"}, nil
 	}}
 	if edit != nil {
@@ -131,10 +140,13 @@ func connect(t *testing.T, endpoint string, edit func(*member.Config)) (*member.
 	return fleet, conn
 }
 
+// patience is how long a test waits: it is reached only if what is waited for never comes.
+const patience = 3 * time.Minute
+
 // eventually waits for a state that other goroutines bring about.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.After(time.Minute); !is(); {
+	for deadline := time.After(patience); !is(); {
 		select {
 		case <-deadline:
 			t.Fatalf("never: %s", what)
