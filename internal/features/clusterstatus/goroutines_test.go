@@ -29,6 +29,7 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 	if err := errors.Join(clusterv1alpha1.AddToScheme(scheme), fleetv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
+	const patience = 5 * time.Minute
 	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1alpha1.Cluster{}).Build()
 	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -45,7 +46,7 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 		}
 	}))
 	defer web.Close()
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, RequestTimeout: patience, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Endpoint: web.URL}, nil
 	}})
 	if err != nil {
@@ -53,7 +54,7 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 	}
 	defer fleet.Close()
 	o := newObserver(hub, Deps{
-		Fleet: fleet, Events: events.RecorderFunc(func(events.Event) {}), Clock: clock.RealClock{}, ProbePeriod: time.Minute,
+		Fleet: fleet, Events: events.RecorderFunc(func(events.Event) {}), Clock: clock.RealClock{}, ProbePeriod: time.Second, // soon again after a handshake that was too slow
 		FailureThreshold: time.Minute, SuccessThreshold: time.Minute, Unplaced: &Unplaced{},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -63,7 +64,7 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		if wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil }) != nil {
+		if wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil }) != nil {
 			t.Fatalf("never: %s", what)
 		}
 	}
@@ -81,7 +82,7 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 		return n
 	}
 	before := goruntime.NumGoroutine()
-	const members = 50
+	const members = 20 // far more than the goroutines that may remain
 	for i := range members {
 		name := fmt.Sprintf("member-%d", i)
 		cluster := &clusterv1alpha1.Cluster{

@@ -127,7 +127,7 @@ func (b *bench) reconcileWatched() (time.Duration, error) {
 	conn.WhenSynced(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, func() { close(complete) })
 	select {
 	case <-complete:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		b.t.Fatal("the watch is not complete")
 	}
 	return b.confirmed(b.reconcile(b.t.Context(), "member1", theWork))

@@ -213,7 +213,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&workv1alpha1.Work{}).WithObjects(objects...).Build()
 	web := httptest.NewTLSServer(b.server)
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, RequestTimeout: 3 * time.Minute, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Endpoint: web.URL}, nil
 	}})
 	if err != nil {
@@ -273,7 +273,7 @@ func (b *bench) confirmed(again time.Duration, err error) (time.Duration, error)
 	}
 	conn, _ := b.fleet.Get("member1")
 	unshown := func(context.Context) (bool, error) { return len(conn.Places(theWork)) == 0, nil }
-	if err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, unshown); err != nil {
+	if err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, 3*time.Minute, true, unshown); err != nil {
 		b.t.Fatal("the watch does not show the deletion")
 	}
 	return b.reconcile(b.t.Context(), "member1", theWork)
@@ -305,7 +305,7 @@ func (b *bench) awaitWatch() {
 	conn.WhenSynced(configMaps, func() { close(complete) })
 	select {
 	case <-complete:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		b.t.Fatal("the watch is not complete")
 	}
 }
@@ -316,7 +316,7 @@ func (b *bench) queued() int { return b.queues.Len() - 1 }
 // expectQueued waits until so many Works are enqueued.
 func (b *bench) expectQueued(n int) {
 	b.t.Helper()
-	err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(b.t.Context(), time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 		return b.queued() == n, nil
 	})
 	if err != nil {

@@ -139,7 +139,7 @@ func (s *bench) applied() {
 func (s *bench) wait(what string, is func(workv1alpha1.WorkStatus) bool) {
 	s.t.Helper()
 	work := &workv1alpha1.Work{}
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(3 * time.Minute); ; {
 		if err := s.hub.Get(s.t.Context(), theWork, work); err != nil {
 			s.t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func TestTheRequeuerEnds(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 				return runtime.NumGoroutine() <= before, nil
 			})
 			if err != nil {
