@@ -62,7 +62,7 @@ func runChild(dir string) int {
 	}
 	fmt.Println("ready")
 	<-ctx.Done()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
 	defer cancel()
 	if err := server.Stop(end); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -84,7 +84,7 @@ func startChild(t *testing.T, dir string, environment ...string) *child {
 	c := launchChild(t, dir, environment...)
 	select {
 	case <-c.ready:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatalf("child not ready: %s", c.stderr)
 	}
 	return c

@@ -138,7 +138,7 @@ func next(t *testing.T, w watch.Interface, count int) (lines []string, version s
 				t.Fatalf("the watch ended with %v", e.Object)
 			}
 			lines, version = append(lines, fmt.Sprintf("%s %s: %s", e.Type, event.InvolvedObject.Name, event.Message)), event.ResourceVersion
-		case <-time.After(30 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Fatalf("received only %q", lines)
 		}
 	}

@@ -2,7 +2,7 @@ package apiserver_test
 
 import (
 	"encoding/json"
-	"net"
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"testing"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // startExternalEtcd runs an etcd that requires client certificates, and returns how to reach it.
@@ -39,12 +40,7 @@ func startExternalEtcd(t *testing.T) (*embed.Etcd, etcd.External) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = port.Close()
-	endpoint := url.URL{Scheme: "https", Host: port.Addr().String()}
+	endpoint := url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%d", fleettest.FreePort(t))}
 
 	config := embed.NewConfig()
 	config.Dir, config.LogLevel, config.UnsafeNoFsync = filepath.Join(dir, "data"), "panic", true

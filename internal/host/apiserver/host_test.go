@@ -2,7 +2,6 @@ package apiserver_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
+
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // What the process around the custom resource server brings: the same authorizer and admission chain as for other kinds.
@@ -170,12 +171,7 @@ func TestOpenAPIFollowsADefinition(t *testing.T) {
 // TestACustomResourceIsNotMissingAtTheStart: an early request gets an answer to retry, not that there is no such
 // kind.
 func TestACustomResourceIsNotMissingAtTheStart(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprintf("%s=%d", childPort, listener.Addr().(*net.TCPAddr).Port)
-	_ = listener.Close()
+	port := fmt.Sprintf("%s=%d", childPort, fleettest.FreePort(t))
 	dir := t.TempDir()
 	running := startChild(t, dir, port)
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))

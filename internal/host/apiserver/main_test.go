@@ -124,7 +124,7 @@ func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for {
 		trouble := check()
 		if trouble == "" {

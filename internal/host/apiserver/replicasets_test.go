@@ -122,7 +122,7 @@ func TestReplicaSetsOfDeployments(t *testing.T) {
 func expectEvents(t *testing.T, w watch.Interface, want ...string) (last *appsv1.ReplicaSet) {
 	t.Helper()
 	var got []string
-	limit := time.After(30 * time.Second)
+	limit := time.After(3 * time.Minute)
 	for len(want) > 0 {
 		select {
 		case event, open := <-w.ResultChan():

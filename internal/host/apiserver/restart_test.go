@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // direct sends requests to a server without a client that retries.
@@ -72,7 +74,8 @@ func paths(t *testing.T, client kubernetes.Interface, verb string) (found []stri
 func TestTheFirstRequestsAfterARestart(t *testing.T) {
 	const groups = 5
 	dir, role := t.TempDir(), childRole+"=Hub"
-	first := startChild(t, dir, role)
+	port := fmt.Sprintf("%s=%d", childPort, fleettest.FreePort(t))
+	first := startChild(t, dir, role, port)
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +108,8 @@ func TestTheFirstRequestsAfterARestart(t *testing.T) {
 	}
 	_ = first.command.Wait()
 
-	_, port, _ := strings.Cut(strings.TrimPrefix(config.Host, "https://"), ":")
-	launchChild(t, dir, role, childPort+"="+port)
-	deadline := time.After(time.Minute)
+	launchChild(t, dir, role, port)
+	deadline := time.After(3 * time.Minute)
 	for ready := false; !ready; {
 		code, text := server.send(t, http.MethodGet, "/readyz", "")
 		ready = code == http.StatusOK

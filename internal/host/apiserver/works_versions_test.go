@@ -61,7 +61,7 @@ func TestBindingsInTwoVersions(t *testing.T) {
 	expect(t, "applied", call(t, http.MethodGet, current+"/web", "").at("status.aggregatedStatus.0.applied"), nil)
 	kept()
 
-	limit := time.After(30 * time.Second)
+	limit := time.After(3 * time.Minute)
 	for seen := false; !seen; {
 		select {
 		case event := <-watching.ResultChan():
