@@ -252,10 +252,14 @@ func expectMetrics(t *testing.T, config *rest.Config, pod *corev1.Pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := metrics.MetricsV1beta1().PodMetricses(pod.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-	if err != nil || len(list.Items) != 1 || list.Items[0].Name != pod.Name || list.Items[0].Containers[0].Usage.Cpu().IsZero() {
-		t.Errorf("metrics are %+v, %v", list, err)
-	}
+	// They are those of pods that the member has seen, which is after they run.
+	fleettest.Eventually(t, "there are metrics of the pod", func() bool {
+		list, err := metrics.MetricsV1beta1().PodMetricses(pod.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items) == 1 && list.Items[0].Name == pod.Name && !list.Items[0].Containers[0].Usage.Cpu().IsZero()
+	})
 }
 
 // TestPodsAnswerThroughTheirProxy: so does a Service, with the page of one of its pods.
