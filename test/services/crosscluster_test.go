@@ -99,8 +99,9 @@ func rolledOut(image string) func(*appsv1.Deployment) error {
 // deletePods deletes all pods in a member and returns their uids; addresses are used again.
 func deletePods(t *testing.T, c *fleettest.Cluster, service *corev1.Service) (killed []string) {
 	t.Helper()
-	_, own := slicesIn(t, c, service)
-	killed = pods(own)
+	for _, pod := range podsOf(t, c, service) {
+		killed = append(killed, string(pod.UID))
+	}
 	if err := c.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(service.Namespace)); err != nil {
 		t.Fatalf("deleting pods in %s: %v", c.Name, err)
 	}
@@ -147,6 +148,7 @@ func TestEverythingGoesWithItsCause(t *testing.T) {
 	expectImported(t, m3, service, has(together(one, two)))
 
 	fleettest.Delete(t, fleet.Hub, mcs)
+	fleettest.ExpectGone(t, fleet.Hub, mcs) // the next one has its name
 	expectImported(t, m3, service, has(nil))
 	fleettest.ExpectGone(t, m3, service)
 	fleettest.ExpectEventually(t, fleet.Hub, service, func(s *corev1.Service) error {

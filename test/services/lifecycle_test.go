@@ -3,6 +3,7 @@ package services_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -251,8 +252,12 @@ func TestClustersComeAndGo(t *testing.T) {
 	for _, condition := range []string{applied, exchanged} {
 		fleettest.ExpectEventually(t, fleet.Hub, named, conditionIs(condition, isTrue, "member2"))
 	}
-	_, own := slicesIn(t, m1, service)
-	expectImported(t, m2, service, has(addresses(own)))
+	// The replicas that moved to the other member move back at some time, so that what it has is not the same from one moment to the next.
+	fleettest.Eventually(t, "the cluster that joined has the endpoints of another one", func() bool {
+		_, own := slicesIn(t, m1, service)
+		imported, _ := slicesIn(t, m2, service)
+		return len(addresses(own)) > 0 && slices.Equal(addresses(imported), addresses(own))
+	})
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(networkingv1alpha1.EndpointSliceDispatched, metav1.ConditionTrue, "of member1, member2, member3"))
 }
 

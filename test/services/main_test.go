@@ -98,22 +98,9 @@ func expectImported(t *testing.T, c *fleettest.Cluster, service *corev1.Service,
 
 func expectSlices(t *testing.T, c *fleettest.Cluster, service *corev1.Service, condition func(imported, own []discoveryv1.EndpointSlice) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), fleettest.Patience)
-	defer cancel()
-	changes, err := c.Watch(ctx, &discoveryv1.EndpointSliceList{}, client.InNamespace(service.Namespace))
-	if err != nil {
-		t.Fatalf("watching slices in %s: %v", c.Name, err)
-	}
-	defer changes.Stop()
-	for {
-		last := condition(slicesIn(t, c, service))
-		if last == nil {
-			return
-		}
-		if !next(ctx, changes) {
-			t.Fatalf("slices of %s in %s: %v", service.Name, c.Name, last)
-		}
-	}
+	fleettest.ExpectListed(t, c, &discoveryv1.EndpointSliceList{}, service.Namespace, func(*discoveryv1.EndpointSliceList) error {
+		return condition(slicesIn(t, c, service))
+	})
 }
 
 // next waits for the next change and takes what came along with it.
@@ -136,17 +123,38 @@ func has(want []string) func([]discoveryv1.EndpointSlice) error {
 	}
 }
 
-// ownAddresses waits until a member's own slices have n ready addresses and returns them.
+// ownAddresses waits until a member's own slices have the addresses of n ready pods and no others, and returns them. Slices are behind
+// the pods: the number alone is also that of pods before a rollout.
 func ownAddresses(t *testing.T, c *fleettest.Cluster, service *corev1.Service, n int) []string {
 	t.Helper()
 	var found []string
-	expectSlices(t, c, service, func(_, own []discoveryv1.EndpointSlice) error {
-		if found = addresses(own); len(found) != n {
-			return fmt.Errorf("%s has %d ready addresses of its own, want %d", c.Name, len(found), n)
+	fleettest.ExpectListed(t, c, &corev1.PodList{}, service.Namespace, func(*corev1.PodList) error {
+		found = nil
+		for _, pod := range podsOf(t, c, service) {
+			ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+			if ready && pod.DeletionTimestamp == nil {
+				found = append(found, pod.Status.PodIP)
+			}
+		}
+		if slices.Sort(found); len(found) != n {
+			return fmt.Errorf("%s has %d ready pods, want %d", c.Name, len(found), n)
 		}
 		return nil
 	})
+	expectSlices(t, c, service, func(_, own []discoveryv1.EndpointSlice) error { return has(found)(own) })
 	return found
+}
+
+// podsOf lists the pods that a Service selects.
+func podsOf(t *testing.T, c *fleettest.Cluster, service *corev1.Service) []corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	if err := c.List(t.Context(), &list, client.InNamespace(service.Namespace), client.MatchingLabels(service.Spec.Selector)); err != nil {
+		t.Fatalf("listing pods in %s: %v", c.Name, err)
+	}
+	return list.Items
 }
 
 // together are addresses of several members, sorted.

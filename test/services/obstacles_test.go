@@ -162,10 +162,13 @@ func TestTheTypeIsNotChanged(t *testing.T) {
 	if meta.FindStatusCondition(last.Status.Conditions, exchanged) != nil {
 		t.Errorf("a load balancer says about endpoints: %+v", last.Status.Conditions)
 	}
-	for _, member := range []string{"member1", "member3"} {
-		if records, dispatched := worksFor(t, fleet, member, service); len(records)+len(dispatched) > 0 {
-			t.Errorf("%s has %d records and %d Works with endpoints", member, len(records), len(dispatched))
-		}
+	for _, member := range []string{"member1", "member3"} { // an agent releases a Work after its object is gone
+		fleettest.ExpectListed(t, fleet.Hub, &workList{}, workv1alpha1.ExecutionNamespace(member), func(*workList) error {
+			if records, dispatched := worksFor(t, fleet, member, service); len(records)+len(dispatched) > 0 {
+				return fmt.Errorf("%s has %d records and %d Works with endpoints", member, len(records), len(dispatched))
+			}
+			return nil
+		})
 	}
 }
 
@@ -269,4 +272,7 @@ func TestAProviderWithoutAnAgent(t *testing.T) {
 	one := ownAddresses(t, fleet.Member("member1"), service, 1)
 	expectImported(t, fleet.Member("member2"), service, has(one))
 	fleettest.ExpectEventually(t, fleet.Hub, mcs, conditionIs(exchanged, isFalse, "cluster remote: no EndpointSlice of the Service was found yet"))
+	// Other tests are about all clusters.
+	fleettest.Delete(t, fleet.Hub, remote)
+	fleettest.ExpectGone(t, fleet.Hub, remote)
 }

@@ -129,10 +129,14 @@ func TestSearch(t *testing.T) {
 		for user, reason := range map[string]string{
 			outsider: `User "` + outsider + `" cannot list resource "pods"`, "stranger-" + ns: `cannot get resource "proxying/proxy"`,
 		} {
-			_, err := kubernetes.NewForConfigOrDie(as(user, searchv1alpha1.ProxyingPath)).CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
-			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), reason) {
-				t.Errorf("%s gets %v", user, err)
-			}
+			// Until the members permit to impersonate the user they refuse that.
+			fleettest.Eventually(t, user+" is refused for "+reason, func() bool {
+				_, err := kubernetes.NewForConfigOrDie(as(user, searchv1alpha1.ProxyingPath)).CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
+				if err == nil {
+					t.Fatalf("%s lists pods", user)
+				}
+				return apierrors.IsForbidden(err) && strings.Contains(err.Error(), reason)
+			})
 		}
 		// The user may read no Secrets on the control plane, which no registry selects.
 		_, err := all.CoreV1().Secrets(ns).List(t.Context(), metav1.ListOptions{})

@@ -456,7 +456,11 @@ func explainIn(t *testing.T, fleet *fleettest.Fleet, ns string) {
 		return fleettest.Flagship(t, slices.Concat([]string{"explain", "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig}, args)...)
 	}
 	for _, kind := range []string{"gadget", "gdg", "gadgets.view.example.io"} {
-		r := explain(kind+"/one", "--in", "member3")
+		var r fleettest.Result
+		fleettest.Eventually(t, "discovery of the member shows the kind", func() bool {
+			r = explain(kind+"/one", "--in", "member3")
+			return r.Code == 0 && strings.Contains(r.Stdout, ".spec.size")
+		})
 		for _, text := range []string{"Gadget " + ns + "/one", "no control plane manages it", "owns 1 fields (gadget-maker", ".spec.size"} {
 			if r.Code != 0 || !strings.Contains(r.Stdout, text) {
 				t.Errorf("%s ended with %d and printed no %q:\n%s%s", kind, r.Code, text, r.Stdout, r.Stderr)
