@@ -113,7 +113,8 @@ func expectOnlyOneIsTouched(t *testing.T, fleet *fleettest.Fleet, namespace stri
 	})
 	written := kept(fleettest.CountRequests(t, fleet.Hub).Since(counted).Writes())
 	t.Logf("one object of %d changed:\n%s", crowd, written)
-	if n := written.Of("configmaps", "resourcebindings").Total(); n > 6 {
+	// Bindings of other tests may still be going, in namespaces that are emptied.
+	if n := written.Accepted().Of("configmaps", "resourcebindings").Total(); n > crowd/10 {
 		t.Errorf("%d writes to templates and bindings, want those about one:\n%s", n, written)
 	}
 	if err := fleet.Hub.List(t.Context(), &after, client.InNamespace(namespace)); err != nil {

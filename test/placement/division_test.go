@@ -176,6 +176,7 @@ func TestSteadyAndFresh(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, all), web))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{clusters[0]: 4, clusters[1]: 2, clusters[2]: 1}))
 	hold(t, fleet, clusters[2], 20)
+	settled(t, fleet)
 	// There is capacity for 4, 2 and 19 more, and the cluster with the most has it.
 	fleettest.Create(t, fleet.Hub, heap, fleettest.Policy(ns, "heap", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceAggregated, all), heap))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "heap"), divided(map[string]int32{clusters[2]: 1}))

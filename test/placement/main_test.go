@@ -32,7 +32,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-var shared fleettest.Shared
+// The clusters have no agents whose Leases would be renewed in time on a busy machine.
+var shared = fleettest.Shared{Options: fleettest.Options{Args: []string{"--cluster-monitor-grace-period=10m"}}}
 
 func TestMain(m *testing.M) { shared.Main(m) }
 
@@ -59,8 +60,8 @@ func start(t *testing.T) (*fleettest.Fleet, string) {
 	return fleet, fleet.Namespace(t)
 }
 
-// breathe renews the leases of the clusters until the tests end, as their agents would: those that are silent for 40
-// seconds are tainted. While the hub is down, no lease is renewed.
+// breathe renews the leases of the clusters until the tests end, as their agents would: those that are silent for too long
+// are tainted. While the hub is down, no lease is renewed.
 func breathe(fleet *fleettest.Fleet) {
 	ctx, pause := context.Background(), time.NewTicker(5*time.Second)
 	for range pause.C {
@@ -92,8 +93,14 @@ func provider(zone string) string {
 	return "acme"
 }
 
-// join makes a cluster in pull mode that has no agent.
+// join makes a cluster in pull mode that has no agent, and more capacity than any test needs.
 func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
+	t.Helper()
+	joinWith(t, fleet, name, region, zone, 1000)
+}
+
+// joinWith is join with the capacity, which the cluster has from the moment at which it is ready.
+func joinWith(t *testing.T, fleet *fleettest.Fleet, name, region, zone string, capacity int64) {
 	t.Helper()
 	rack := name[strings.LastIndex(name, "-")+1:]
 	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "name": name, "rack": rack}}}
@@ -102,6 +109,7 @@ func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
 		t.Fatal(err)
 	}
 	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
+		holds(c, capacity)
 		meta.SetStatusCondition(&c.Status.Conditions, clusterv1alpha1.Ready())
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clusterv1alpha1.ClusterConditionCompleteAPIEnablements, Status: metav1.ConditionTrue, Reason: "Complete"})
@@ -113,7 +121,24 @@ func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
 			{GroupVersion: "autoscaling/v2", Resources: []clusterv1alpha1.APIResource{{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler"}}},
 		}
 	})
-	hold(t, fleet, name, 1000)
+}
+
+var fences atomic.Int32
+
+// settled returns once the scheduler has seen all that was written to Clusters before: it receives the changes of Clusters in their order,
+// and those of templates and policies in another one. What is scheduled with less than it should know stays where it is.
+func settled(t *testing.T, fleet *fleettest.Fleet) {
+	t.Helper()
+	value := fmt.Sprint(fences.Add(1))
+	fleettest.Update(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "east-1"}}, func(c *clusterv1alpha1.Cluster) {
+		c.Labels["fence"] = value
+	})
+	probe := fleettest.ConfigMap(metav1.NamespaceDefault, "fence-"+value, nil)
+	policy := fleettest.Policy(probe.Namespace, probe.Name, policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"fence": value}}}}, probe)
+	fleettest.Create(t, fleet.Hub, probe, policy)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(probe.Namespace, "ConfigMap", probe.Name), placed("east-1"))
+	fleettest.Delete(t, fleet.Hub, probe, policy)
 }
 
 // leave takes a cluster out again, and waits until it is gone.
@@ -163,11 +188,11 @@ func island(t *testing.T, fleet *fleettest.Fleet, capacities ...int64) ([]string
 	var clusters []string
 	for i, capacity := range capacities {
 		name := fmt.Sprintf("%s-%d", region, i+1)
-		join(t, fleet, name, region, "coast")
-		hold(t, fleet, name, capacity)
+		joinWith(t, fleet, name, region, "coast", capacity)
 		clusters = append(clusters, name)
 	}
 	leaveAfter(t, fleet, clusters...)
+	settled(t, fleet)
 	all := inRegion(region)
 	return clusters, &all
 }
@@ -207,11 +232,13 @@ func expectRemoved(t *testing.T, fleet *fleettest.Fleet, cluster, kind, namespac
 // hold gives a cluster capacity for n of the replicas that fleettest.Deployment makes.
 func hold(t *testing.T, fleet *fleettest.Fleet, name string, n int64) {
 	t.Helper()
-	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) {
-		c.Status.ResourceSummary = &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: *resource.NewMilliQuantity(10*n, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("10k"),
-		}}
-	})
+	report(t, fleet, name, func(c *clusterv1alpha1.Cluster) { holds(c, n) })
+}
+
+func holds(c *clusterv1alpha1.Cluster, n int64) {
+	c.Status.ResourceSummary = &clusterv1alpha1.ResourceSummary{Allocatable: corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewMilliQuantity(10*n, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("10k"),
+	}}
 }
 
 // report writes a cluster's status as its agent would.

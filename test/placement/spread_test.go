@@ -94,12 +94,12 @@ func TestRegionsByHand(t *testing.T) {
 		regions = append(regions, region)
 		for i, capacity := range clusters {
 			name := fmt.Sprintf("%s-%d", region, i+1)
-			join(t, fleet, name, region, "z")
-			hold(t, fleet, name, capacity)
+			joinWith(t, fleet, name, region, "z", capacity)
 			all = append(all, name)
 		}
 	}
 	leaveAfter(t, fleet, all...)
+	settled(t, fleet)
 	atolls := &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: metav1.LabelSelectorOpIn, Values: regions}}}}
 	for _, tc := range []struct {
@@ -147,6 +147,7 @@ func TestWhatDoesNotFitHasAReason(t *testing.T) {
 	for _, name := range []string{"east-1", "east-2", "west-1"} {
 		change(t, fleet, name, taint("maintenance"))
 	}
+	settled(t, fleet)
 	settings := fleettest.ConfigMap(ns, "settings", nil)
 	place := policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{
 		LabelSelector: onPaper().LabelSelector, ClusterNames: []string{"east-1", "east-2", "east-3", "west-1", "west-2"}, ExcludeClusters: []string{"east-3", "west-2"}}}
@@ -177,6 +178,7 @@ func TestReasonsAreGrouped(t *testing.T) {
 			c.Spec.Taints = []corev1.Taint{{Key: "env", Value: "test", Effect: corev1.TaintEffectNoSchedule}}
 		})
 	}
+	settled(t, fleet)
 	widget := custom(group, "Widget", ns, "widget")
 	place := policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ExcludeClusters: clusters[4:]}}
 	fleettest.Create(t, fleet.Hub, widget, fleettest.Policy(ns, "widget", place, widget))
