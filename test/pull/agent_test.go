@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -143,22 +142,24 @@ func (a *agent) run(work *workv1alpha1.Work, replicas int) {
 	})
 }
 
-// release reports that the objects of a Work that is being deleted are gone.
-func (a *agent) release(work *workv1alpha1.Work) {
-	a.t.Helper()
-	fleettest.Update(a.t, a.hub, work, func(w *workv1alpha1.Work) { controllerutil.RemoveFinalizer(w, workv1alpha1.ExecutionFinalizer) })
-}
-
-// releaseAll does so for every Work there is.
+// releaseAll waits until every Work is deleted, and reports so for each. If the agent was slow to renew its Lease, the control plane may
+// have removed some itself.
 func (a *agent) releaseAll() {
 	a.t.Helper()
+	namespace := workv1alpha1.ExecutionNamespace(a.cluster)
 	works := &workv1alpha1.WorkList{}
-	if err := a.hub.List(a.t.Context(), works, client.InNamespace(workv1alpha1.ExecutionNamespace(a.cluster))); err != nil {
-		a.t.Fatal(err)
-	}
+	fleettest.ExpectListed(a.t, a.hub, works, namespace, func(list *workv1alpha1.WorkList) error {
+		for i := range list.Items {
+			if list.Items[i].DeletionTimestamp == nil {
+				return fmt.Errorf("Work %s is not deleted", list.Items[i].Name)
+			}
+		}
+		return nil
+	})
 	for i := range works.Items {
-		if slices.Contains(works.Items[i].Finalizers, workv1alpha1.ExecutionFinalizer) {
-			a.release(&works.Items[i])
+		err := a.hub.Patch(a.t.Context(), &works.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		if client.IgnoreNotFound(err) != nil {
+			a.t.Fatal(err)
 		}
 	}
 }

@@ -24,9 +24,11 @@ var impatient = []string{"--cluster-monitor-period=250ms", "--cluster-monitor-gr
 	"--cluster-success-threshold=1s"}
 
 func TestPull(t *testing.T) {
-	hub := fleettest.StartHub(t, impatient...)
-	t.Run("AnAgentIsLostAndFound", func(t *testing.T) { isLostAndFound(t, hub) })
+	hub := fleettest.StartHub(t, "--cluster-success-threshold=1s")
 	t.Run("AClusterGoesWithItsAgent", func(t *testing.T) { goesWithItsAgent(t, hub) })
+	hub.Kill()
+	hub.Start(t, impatient...)
+	t.Run("AnAgentIsLostAndFound", func(t *testing.T) { isLostAndFound(t, hub) })
 	t.Run("AClusterGoesWithoutItsAgent", func(t *testing.T) { goesWithoutItsAgent(t, hub) })
 	t.Run("AClusterChangesHands", func(t *testing.T) { changesHands(t, hub) })
 	t.Run("AnAgentNeverReports", func(t *testing.T) { neverReports(t, hub) })

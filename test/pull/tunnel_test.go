@@ -106,10 +106,14 @@ func isReachedThroughItsTunnel(t *testing.T, hub, member *fleettest.Part) {
 		for user, reason := range map[string]string{
 			"outsider": `User "outsider" cannot get resource "pods/log"`, "stranger": `cannot get resource "clusters/proxy"`,
 		} {
-			_, err := kubernetes.NewForConfigOrDie(as(user, "far")).CoreV1().Pods("shop").GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(t.Context())
-			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), reason) {
-				t.Errorf("the log for %s: %v", user, err)
-			}
+			// Until the member permits to impersonate the user it refuses that.
+			fleettest.Eventually(t, user+" is refused for "+reason, func() bool {
+				_, err := kubernetes.NewForConfigOrDie(as(user, "far")).CoreV1().Pods("shop").GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(t.Context())
+				if err == nil {
+					t.Fatalf("%s reads the log", user)
+				}
+				return apierrors.IsForbidden(err) && strings.Contains(err.Error(), reason)
+			})
 		}
 	})
 }
