@@ -135,7 +135,8 @@ func settled(t *testing.T, fleet *fleettest.Fleet) {
 	})
 	probe := fleettest.ConfigMap(metav1.NamespaceDefault, "fence-"+value, nil)
 	policy := fleettest.Policy(probe.Namespace, probe.Name, policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{
-		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"fence": value}}}}, probe)
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"fence": value}}},
+		ClusterTolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, probe)
 	fleettest.Create(t, fleet.Hub, probe, policy)
 	fleettest.ExpectEventually(t, fleet.Hub, binding(probe.Namespace, "ConfigMap", probe.Name), placed("east-1"))
 	fleettest.Delete(t, fleet.Hub, probe, policy)
