@@ -57,7 +57,7 @@ func StartHubOf(t testing.TB, binary, dir string, args ...string) *Part {
 	t.Helper()
 	p := &Part{Dir: dir, binary: binary}
 	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
-		"--port", freePort(t)}, args...)
+		"--port", FreePort(t)}, args...)
 	if InPullMode() {
 		p.args = append(p.args, "--enable-bootstrap-token-auth")
 	}
@@ -87,12 +87,12 @@ func StartMemberIn(t testing.TB, dir, name string, args ...string) *Part {
 	p := &Part{Dir: dir, binary: binary, member: true}
 	kubeconfig := filepath.Join(p.Dir, "kubeconfig")
 	p.args = append([]string{playground.MemberCommand, "--name", name, "--data-dir", filepath.Join(p.Dir, "data"),
-		"--write-kubeconfig", kubeconfig, "--port", freePort(t)}, args...)
+		"--write-kubeconfig", kubeconfig, "--port", FreePort(t)}, args...)
 	return p.begin(t, name, kubeconfig)
 }
 
 // FreePort is a port that no other process takes until the test ends, also while nothing listens at it.
-func FreePort(t testing.TB) int {
+func FreePort(t testing.TB) string {
 	t.Helper()
 	ports := machine.NewPortChooser()
 	t.Cleanup(ports.Close)
@@ -100,12 +100,7 @@ func FreePort(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return port
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	return strconv.Itoa(FreePort(t))
+	return strconv.Itoa(port)
 }
 
 func (p *Part) begin(t testing.TB, name, kubeconfig string) *Part {

@@ -42,6 +42,14 @@ func shiftedAgent(t testing.TB) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "bin", "test", "shifted")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatalf("making a place for the overlay: %v", err)
+	}
+	unlock, err := lockBuild(dir) // after the first test there is nothing to build
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
 	overlay, err := writeOverlay(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +81,6 @@ func writeOverlay(dir string) (path string, err error) {
 	files := map[string]string{
 		"time.go":   strings.Replace(string(source), before, before+"\tsec += testOffset\n", 1),
 		"offset.go": shiftedSource,
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making a place for the overlay: %w", err)
 	}
 	replace := map[string]string{}
 	for name, content := range files {
