@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -331,17 +332,23 @@ func objectsOf(t *testing.T, member *fleettest.Part) map[string]object {
 func asKarmada(t *testing.T, member *fleettest.Part) {
 	t.Helper()
 	for _, o := range managed(t, member) {
-		annotations := o.GetAnnotations()
-		maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "flagship.io/") })
-		o.SetAnnotations(annotations)
-		entries := o.GetManagedFields()
-		for i := range entries {
-			if strings.HasPrefix(entries[i].Manager, "flagship") {
-				entries[i].Manager, entries[i].Operation = "karmada-controller-manager", metav1.ManagedFieldsOperationUpdate
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := member.Get(t.Context(), client.ObjectKeyFromObject(&o), &o); err != nil {
+				return err
 			}
-		}
-		o.SetManagedFields(entries)
-		if err := member.Update(t.Context(), &o, client.FieldOwner("karmada-controller-manager")); err != nil {
+			annotations := o.GetAnnotations()
+			maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "flagship.io/") })
+			o.SetAnnotations(annotations)
+			entries := o.GetManagedFields()
+			for i := range entries {
+				if strings.HasPrefix(entries[i].Manager, "flagship") {
+					entries[i].Manager, entries[i].Operation = "karmada-controller-manager", metav1.ManagedFieldsOperationUpdate
+				}
+			}
+			o.SetManagedFields(entries)
+			return member.Update(t.Context(), &o, client.FieldOwner("karmada-controller-manager"))
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
 // memberVar names the environment variable with which this program is a server of etcd instead of a test: its memberOf as JSON.
@@ -98,12 +100,7 @@ func startEtcd(t *testing.T) *etcdCluster {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return net.JoinHostPort("127.0.0.1", fleettest.FreePort(t))
 }
 
 // start runs a server, with the data that it has.
@@ -185,11 +182,12 @@ func (c *etcdCluster) move(t *testing.T) {
 // compact drops all versions of objects but the newest.
 func (c *etcdCluster) compact(t *testing.T) {
 	t.Helper()
-	now, err := c.client.Get(t.Context(), "any")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.client.Compact(t.Context(), now.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "etcd is compacted", func(ctx context.Context) error {
+		now, err := c.client.Get(ctx, "any")
+		if err != nil {
+			return err
+		}
+		_, err = c.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+		return err
+	})
 }

@@ -26,7 +26,9 @@ import (
 
 const (
 	// patience is how long everything may take to be as it should be after a fault.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
+	// oneTry is how long one check may take: a server that is paused, or without storage, may never answer.
+	oneTry = 20 * time.Second
 	// member is the name of the one cluster.
 	member = "member1"
 )
@@ -36,7 +38,7 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	last := errors.New("never checked")
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, oneTry)
 		defer cancel()
 		err := check(ctx)
 		if err != nil {
@@ -157,36 +159,45 @@ func (s *servers) put(ctx context.Context, c client.Client, count int, version s
 	return nil
 }
 
-// converges waits until the member has what the control plane has in the namespace.
+// converges waits until the member has what the control plane has in the namespace now, and nothing that the control plane does not have.
+// A client goes on writing meanwhile, so that there is always something on its way: the lists are not compared as they are.
 func (s *servers) converges(t *testing.T, through *fleettest.Part) map[types.NamespacedName]corev1.ConfigMap {
 	t.Helper()
-	present := map[types.NamespacedName]corev1.ConfigMap{}
-	eventually(t, "the member has what the control plane has", func(ctx context.Context) error {
-		templates, copies := &corev1.ConfigMapList{}, &corev1.ConfigMapList{}
-		if err := through.List(ctx, templates, client.InNamespace(s.ns)); err != nil {
+	var wanted, present map[types.NamespacedName]corev1.ConfigMap
+	eventually(t, "the control plane answers", func(ctx context.Context) (err error) {
+		wanted, err = s.list(ctx, through)
+		delete(wanted, types.NamespacedName{Namespace: s.ns, Name: "kube-root-ca.crt"}) // of which members have their own
+		return err
+	})
+	eventually(t, "the member has what the control plane has", func(ctx context.Context) (err error) {
+		if present, err = s.list(ctx, s.member, client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
 			return err
 		}
-		if err := s.member.List(ctx, copies, client.InNamespace(s.ns), client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
-			return err
-		}
-		clear(present)
-		for _, c := range copies.Items {
-			present[client.ObjectKeyFromObject(&c)] = c
-		}
-		wanted := 0
-		for _, c := range templates.Items {
-			if c.Name == "kube-root-ca.crt" {
-				continue
-			}
-			wanted++
-			if got := present[client.ObjectKeyFromObject(&c)]; got.Data["version"] != c.Data["version"] {
-				return fmt.Errorf("%s has version %q, want %q", c.Name, got.Data["version"], c.Data["version"])
+		for key, want := range wanted {
+			if got := present[key]; got.Data["version"] != want.Data["version"] {
+				return fmt.Errorf("%s has version %q, want %q", key, got.Data["version"], want.Data["version"])
 			}
 		}
-		if wanted != len(present) {
-			return fmt.Errorf("%d objects, want %d", len(present), wanted)
+		later, err := s.list(ctx, through) // it has what each copy was made of
+		for key := range present {
+			if _, exists := later[key]; err == nil && !exists {
+				err = fmt.Errorf("the member has %s, and the control plane has not", key)
+			}
 		}
-		return nil
+		return err
 	})
 	return present
+}
+
+// list are the ConfigMaps of the namespace.
+func (s *servers) list(ctx context.Context, in *fleettest.Part, o ...client.ListOption) (map[types.NamespacedName]corev1.ConfigMap, error) {
+	list := &corev1.ConfigMapList{}
+	if err := in.List(ctx, list, append(o, client.InNamespace(s.ns))...); err != nil {
+		return nil, err
+	}
+	found := map[types.NamespacedName]corev1.ConfigMap{}
+	for _, c := range list.Items {
+		found[client.ObjectKeyFromObject(&c)] = c
+	}
+	return found, nil
 }

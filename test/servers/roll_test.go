@@ -24,10 +24,14 @@ import (
 func TestVersionsSideBySide(t *testing.T) {
 	s := startVersions(t)
 	older, newer := 0, 1
-	s.leads(t, older)
 	load := s.startLoad(t)
 	for round, move := range []struct{ from, to int }{{older, newer}, {newer, older}, {older, newer}} {
 		version := fmt.Sprintf("round-%d", round)
+		for s.leader(t) != move.from { // which had no processor time, and lost the lease
+			s.all[move.to].Stop(t)
+			s.leads(t, move.from)
+			s.all[move.to].Start(t)
+		}
 		// Through the server that does not lead: its admission and its encoding, the other one's loops.
 		if err := s.put(t.Context(), s.all[move.to], 20, version); err != nil {
 			t.Fatal(err)
@@ -122,6 +126,14 @@ func (s *servers) isDone(t *testing.T, through int) {
 			b := &bindings.Items[i]
 			if err := fleettest.ConditionTrue(b.Status.Conditions, workv1alpha2.FullyApplied); strings.HasPrefix(b.Name, "object-") && err != nil {
 				return fmt.Errorf("binding %s: %w", b.Name, err)
+			}
+			if strings.HasPrefix(b.Name, "object-") && len(b.Status.AggregatedStatus) != 1 {
+				return fmt.Errorf("binding %s has the status %+v", b.Name, b.Status.AggregatedStatus)
+			}
+			for _, status := range b.Status.AggregatedStatus { // it is written when the Work is, and maybe after the condition
+				if strings.HasPrefix(b.Name, "object-") && (!status.Applied || status.Health != workv1alpha2.ResourceHealthy) {
+					return fmt.Errorf("binding %s has of cluster %s that it is applied: %t, %s", b.Name, status.ClusterName, status.Applied, status.Health)
+				}
 			}
 			for _, c := range b.Status.Conditions {
 				if strings.HasPrefix(b.Name, "object-") && c.ObservedGeneration != b.Generation {

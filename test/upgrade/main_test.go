@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -202,27 +203,57 @@ var memberKinds = []schema.GroupVersionResource{{Group: "resource.k8s.io", Versi
 // state is every object of the kinds, by cluster, kind and name.
 type state map[string]*unstructured.Unstructured
 
-func (f *fleet) state(t *testing.T) state {
-	t.Helper()
+func (f *fleet) state(ctx context.Context) (state, error) {
 	s := state{}
-	add := func(c *fleettest.Cluster, kinds []schema.GroupVersionResource) {
+	add := func(c *fleettest.Cluster, kinds ...schema.GroupVersionResource) error {
 		for _, kind := range kinds {
-			list, err := c.Dynamic.Resource(kind).List(t.Context(), metav1.ListOptions{})
+			list, err := c.Dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
 			if err != nil {
-				t.Fatalf("listing %s in %s: %v", kind, c.Name, err)
+				return fmt.Errorf("listing %s in %s: %w", kind, c.Name, err)
 			}
 			for i := range list.Items {
 				s[fmt.Sprintf("%s: %s %s/%s", c.Name, kind.Resource, list.Items[i].GetNamespace(), list.Items[i].GetName())] = &list.Items[i]
 			}
 		}
+		return nil
 	}
-	add(f.hub.Cluster, kinds)
-	add(f.hub.Cluster, hubKinds)
+	err := errors.Join(add(f.hub.Cluster, kinds...), add(f.hub.Cluster, hubKinds...))
 	for _, m := range f.members() {
-		add(m.Cluster, kinds)
-		add(m.Cluster, memberKinds)
+		err = errors.Join(err, add(m.Cluster, kinds...), add(m.Cluster, memberKinds...))
 	}
-	return s
+	return s, err
+}
+
+// atRest waits until everything is done, and returns the state then. The controllers of a member write some objects once more after they
+// are as they should be, such as a condition of a Deployment, and nothing that comes later shows that they have: the state is at rest when
+// it was the same several times in a row.
+func (f *fleet) atRest(t *testing.T) state {
+	t.Helper()
+	const times = 5
+	var last state
+	same := 0
+	eventually(t, "nothing more is written", func(ctx context.Context) error {
+		if err := f.settled(ctx); err != nil {
+			same = 0
+			return err
+		}
+		now, err := f.state(ctx)
+		if err != nil {
+			return err
+		}
+		same++
+		if !maps.EqualFunc(last, now, func(a, b *unstructured.Unstructured) bool {
+			return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
+		}) {
+			same = 1
+		}
+		last = now
+		if same < times {
+			return fmt.Errorf("it was the same %d times, want %d", same, times)
+		}
+		return nil
+	})
+	return last
 }
 
 // expectSame fails for each object that was written, created or deleted, but for those that name what is new, and those of the table in

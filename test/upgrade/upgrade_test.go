@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,8 +51,7 @@ func TestUpgradeAndBack(t *testing.T) {
 
 // step changes the version of a part: nothing is written because of it, and then everything works.
 func (f *fleet) step(t *testing.T, name string, change func(*testing.T)) {
-	eventually(t, "everything is done before", f.settled)
-	before := f.state(t)
+	before := f.atRest(t)
 	history := f.recorded(t, "Deployment", "web", f.states)
 	var counted []fleettest.Requests
 	for _, m := range f.members() {
@@ -63,10 +63,17 @@ func (f *fleet) step(t *testing.T, name string, change func(*testing.T)) {
 	// What is new is done after everything that a start does, and is the only thing that is written.
 	f.newObject(t, name)
 	eventually(t, "everything is done after", f.settled)
-	expectSame(t, before, f.state(t), name)
+	after, err := f.state(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectSame(t, before, after, name)
 	for i, m := range f.members() {
 		sent := fleettest.CountRequests(t, m.Cluster).Since(counted[i])
-		maps.DeleteFunc(sent, func(r fleettest.Request, _ int) bool { return r.Verb != "APPLY" })
+		// What a member refuses is sent again.
+		maps.DeleteFunc(sent, func(r fleettest.Request, _ int) bool {
+			return r.Verb != "APPLY" || r.Code >= http.StatusMultipleChoices
+		})
 		if sent.Total() != 1 || sent.Of("configmaps").Total() != 1 {
 			t.Errorf("%s was sent these, want one for the new ConfigMap:\n%s", m.Name, sent)
 		}
