@@ -37,6 +37,8 @@ demo: build ## Start a control plane with two members, propagate nginx, show its
 	@$(BIN) demo
 
 .PHONY: test
+# FLAGSHIP_FAULT_KILLS=20 kills the control plane of test/faults more often than 8 times, at random points; FLAGSHIP_FAULT_SEED=N repeats
+# the points of a run.
 test: build ## Run every test; needs nothing but Go.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -timeout 30m $(PACKAGES)
 

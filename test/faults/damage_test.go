@@ -2,9 +2,12 @@ package faults_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -24,6 +27,7 @@ const exitDamaged = 4
 // TestStorageIsDamaged: a control plane whose data is damaged ends with what to do, at once. Its member keeps what it has, and with the data
 // of before the damage everything goes on.
 func TestStorageIsDamaged(t *testing.T) {
+	t.Parallel()
 	hub := fleettest.StartHub(t)
 	member := fleettest.StartMember(t, "near", "--bare")
 	hub.Join(t, "near", member.Kubeconfig)
@@ -59,15 +63,22 @@ func TestStorageIsDamaged(t *testing.T) {
 		restore := hub.Backup(t)
 		hub.Start(t)
 		_, database := dataOf(t, hub)
-		root := rootOf(t, restoredCopy(t, database))
-		overwriteAt(t, database, root)
-		// The library panics with the next write, in a goroutine of its own.
-		_ = hub.Create(t.Context(), fleettest.ConfigMap(g.ns, "lost", nil))
-		select {
-		case <-hub.Ended():
-		case <-time.After(patience):
-			t.Fatal("it runs on damaged data")
-		}
+		// The library panics with the next write, in a goroutine of its own. Each write moves the page to another place, so that the one that
+		// was found may be free by the time it is overwritten.
+		eventually(t, "it ends", func(ctx context.Context) error {
+			if root, err := rootOf(restoredCopy(t, database)); err == nil {
+				overwriteAt(t, database, root)
+			}
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_ = hub.Create(ctx, fleettest.ConfigMap(g.ns, "lost", nil))
+			select {
+			case <-hub.Ended():
+				return nil
+			case <-ctx.Done():
+				return errors.New("it runs on damaged data")
+			}
+		})
 		hub.Launch(t)
 		hub.ExpectEnd(t, exitDamaged, "the database: ")
 		restore(t)
@@ -97,24 +108,31 @@ func truncateTo(t *testing.T, file string, size int64) {
 
 func overwriteRoot(t *testing.T, database string) {
 	t.Helper()
-	overwriteAt(t, database, rootOf(t, database))
-}
-
-// rootOf is where the first of the pages with objects is.
-func rootOf(t *testing.T, database string) (offset int64) {
-	t.Helper()
-	db, err := bbolt.Open(database, 0o600, &bbolt.Options{ReadOnly: true})
+	root, err := rootOf(database)
 	if err != nil {
 		t.Fatal(err)
+	}
+	overwriteAt(t, database, root)
+}
+
+// rootOf is where the first of the pages with objects is. A copy that was made while the database was written may be none: the library
+// panics then, or faults.
+func rootOf(database string) (offset int64, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%v", reason)
+		}
+	}()
+	db, err := bbolt.Open(database, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		return 0, err
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		offset = int64(tx.Bucket([]byte("key")).Root()) * int64(db.Info().PageSize) //nolint:gosec // a small number
 		return nil
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return offset
+	return offset, errors.Join(err, db.Close())
 }
 
 // restoredCopy copies a database that a process has open.

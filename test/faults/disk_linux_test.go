@@ -23,14 +23,15 @@ const (
 
 // TestDisksAreFull: the file systems of a control plane, a member and an agent are really full.
 func TestDisksAreFull(t *testing.T) {
+	t.Parallel()
 	if !fleettest.InOwnMounts(t) {
 		return
 	}
 	disk := fleettest.StartDisk(t, diskSize)
 	hub := fleettest.StartHubIn(t, filepath.Join(disk.Dir, "hub"), append(slices.Clone(shortTimes), "--enable-bootstrap-token-auth")...)
 	t.Run("OfTheControlPlane", func(t *testing.T) { hubsDiskIsFull(t, hub, disk) })
-	t.Run("OfAMember", func(t *testing.T) { membersDiskIsFull(t, hub) })
-	t.Run("OfAnAgent", func(t *testing.T) { agentsDiskIsFull(t, hub) })
+	t.Run("OfAMember", func(t *testing.T) { t.Parallel(); membersDiskIsFull(t, hub) })
+	t.Run("OfAnAgent", func(t *testing.T) { t.Parallel(); agentsDiskIsFull(t, hub) })
 }
 
 // hubsDiskIsFull: the control plane ends with what to do, nothing happens in its member, and once there is space it goes on with everything
@@ -68,29 +69,33 @@ func hubsDiskIsFull(t *testing.T, hub *fleettest.Part, disk *fleettest.Disk) {
 func createUntilEnd(t *testing.T, server *fleettest.Part, ns string) (accepted []string) {
 	t.Helper()
 	text := map[string]string{"filler": strings.Repeat("x", 900<<10)}
-	for i := 0; i < 2*diskSize; i++ {
-		name := fmt.Sprintf("large-%d", i)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
+	tries := 0
+	eventually(t, server.Name+" ends", func(ctx context.Context) error {
+		for {
+			if len(accepted) > 2*diskSize {
+				t.Fatal("it stores more than its file system takes")
+			}
+			name := fmt.Sprintf("large-%d", tries)
+			tries++
+			// A server that is about to end may refuse at once, or not answer at all.
+			once, cancel := context.WithTimeout(ctx, 10*time.Second)
+			err := server.Create(once, fleettest.ConfigMap(ns, name, text))
+			cancel()
+			if err == nil {
+				accepted = append(accepted, name)
+			}
 			select {
 			case <-server.Ended():
-			case <-ctx.Done():
+				t.Logf("it ended after it had accepted %d of %d objects", len(accepted), tries)
+				return nil
+			default:
 			}
-			cancel()
-		}()
-		if err := server.Create(ctx, fleettest.ConfigMap(ns, name, text)); err == nil {
-			accepted = append(accepted, name)
+			if err != nil {
+				return fmt.Errorf("it runs, and refuses an object: %w", err)
+			}
 		}
-		cancel()
-		select {
-		case <-server.Ended():
-			t.Logf("it ended after it had accepted %d of %d objects", len(accepted), i+1)
-			return accepted
-		default:
-		}
-	}
-	t.Fatal("it stores more than its file system takes")
-	return nil
+	})
+	return accepted
 }
 
 // membersDiskIsFull: its API server ends. Its Cluster is not ready, and when it is back it gets what was missed.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -30,6 +31,9 @@ func workloadsMove(t *testing.T, hub *fleettest.Part) {
 	policy.Annotations = map[string]string{policyv1alpha1.HandoverAnnotation: policyv1alpha1.HandoverExclusive}
 	policy.Spec.Failover = &policyv1alpha1.FailoverBehavior{Cluster: &policyv1alpha1.ClusterFailoverBehavior{}}
 	fleettest.Create(t, hub.Cluster, retained, deleted, policy)
+	for _, set := range []client.Object{retained, deleted} { // before there is another member
+		fleettest.ExpectEventually(t, one.Cluster, statefulSet(ns, set.GetName(), ""), fleettest.Exists)
+	}
 	hub.Join(t, "two", two.Kubeconfig)
 
 	t.Run("WhenTheirPodsCannotRun", func(t *testing.T) { replicasThatCannotRunMove(t, hub, ns) })

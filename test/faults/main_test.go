@@ -7,9 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -26,8 +29,21 @@ import (
 )
 
 // patience is how long everything may take to be as it should be after a fault: the longest pause between two tries is a
-// minute.
-const patience = 2 * time.Minute
+// minute, and several in a row may fail while a part starts.
+const patience = 5 * time.Minute
+
+// atOnce is how many tests run at the same time, of those that share nothing or one control plane that none of them ends. They wait for
+// times of their parts most of the time, and not for a processor.
+const atOnce = 4
+
+// TestMain sets how many tests run at the same time; the flag -parallel wins.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 func namespace(t *testing.T, c *fleettest.Cluster, name string) string {
 	t.Helper()
