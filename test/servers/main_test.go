@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -143,20 +144,40 @@ func contains(all []int, one int) bool {
 // other is a server that is not the given one.
 func (s *servers) other(than int) *fleettest.Part { return s.all[(than+1)%len(s.all)] }
 
-// put writes ConfigMaps with a version through a server.
-func (s *servers) put(ctx context.Context, c client.Client, count int, version string) error {
-	for i := range count {
-		name := fmt.Sprintf("object-%d", i)
-		wanted := fleettest.ConfigMap(s.ns, name, map[string]string{"version": version})
-		err := c.Update(ctx, wanted)
-		if client.IgnoreNotFound(err) == nil && err != nil {
-			err = c.Create(ctx, wanted)
+// put writes ConfigMaps with a version through a server. It repeats what fails: without processor time, etcd has an election.
+func (s *servers) put(t *testing.T, through *fleettest.Part, count int, version string) {
+	t.Helper()
+	next := 0
+	eventually(t, "objects are written through "+through.Name, func(ctx context.Context) error {
+		for ; next < count; next++ {
+			name := fmt.Sprintf("object-%d", next)
+			wanted := fleettest.ConfigMap(s.ns, name, map[string]string{"version": version})
+			err := through.Update(ctx, wanted)
+			if apierrors.IsNotFound(err) {
+				err = through.Create(ctx, wanted)
+			}
+			if err != nil {
+				return fmt.Errorf("writing %s: %w", name, err)
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
-	}
-	return nil
+		return nil
+	})
+}
+
+// mark writes a ConfigMap through a server, as put does.
+func (s *servers) mark(t *testing.T, through *fleettest.Part, mark *corev1.ConfigMap) {
+	t.Helper()
+	eventually(t, "a mark is written through "+through.Name, func(ctx context.Context) error {
+		return client.IgnoreAlreadyExists(through.Create(ctx, mark.DeepCopy()))
+	})
+}
+
+// read lists objects through a server, as put writes.
+func (s *servers) read(t *testing.T, through *fleettest.Part, list client.ObjectList, namespace string) {
+	t.Helper()
+	eventually(t, "objects are read through "+through.Name, func(ctx context.Context) error {
+		return through.List(ctx, list, client.InNamespace(namespace))
+	})
 }
 
 // converges waits until the member has what the control plane has in the namespace now, and nothing that the control plane does not have.

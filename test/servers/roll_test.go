@@ -33,9 +33,7 @@ func TestVersionsSideBySide(t *testing.T) {
 			s.all[move.to].Start(t)
 		}
 		// Through the server that does not lead: its admission and its encoding, the other one's loops.
-		if err := s.put(t.Context(), s.all[move.to], 20, version); err != nil {
-			t.Fatal(err)
-		}
+		s.put(t, s.all[move.to], 20, version)
 		s.converges(t, s.all[move.from])
 		s.isDone(t, move.from)
 		before := s.versions(t, move.from)
@@ -43,7 +41,7 @@ func TestVersionsSideBySide(t *testing.T) {
 		s.all[move.from].Stop(t)
 		s.leads(t, move.to)
 		mark := fleettest.ConfigMap(s.ns, "mark-"+version, map[string]string{"version": version})
-		fleettest.Create(t, s.all[move.to].Cluster, mark) // it arrives after everything that the loops do at their start
+		s.mark(t, s.all[move.to], mark) // it arrives after everything that the loops do at their start
 		s.converges(t, s.all[move.to])
 		s.isDone(t, move.to)
 		for name, is := range s.versions(t, move.to) {
@@ -157,9 +155,7 @@ func (s *servers) versions(t *testing.T, through int) map[string]client.Object {
 	templates, bindings, works := &corev1.ConfigMapList{}, &workv1alpha2.ResourceBindingList{}, &workv1alpha1.WorkList{}
 	hub := s.all[through]
 	for list, namespace := range map[client.ObjectList]string{templates: s.ns, bindings: s.ns, works: workv1alpha1.ExecutionNamespace(member)} {
-		if err := hub.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
-			t.Fatal(err)
-		}
+		s.read(t, hub, list, namespace)
 	}
 	for i := range templates.Items {
 		if c := &templates.Items[i]; strings.HasPrefix(c.Name, "object-") {
@@ -177,9 +173,7 @@ func (s *servers) versions(t *testing.T, through int) map[string]client.Object {
 		}
 	}
 	policy := fleettest.Policy(s.ns, "all", fleettest.To(member))
-	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the policy is read", func(ctx context.Context) error { return hub.Get(ctx, client.ObjectKeyFromObject(policy), policy) })
 	found["PropagationPolicy all"] = policy
 	return found
 }
@@ -188,9 +182,7 @@ func (s *servers) versions(t *testing.T, through int) map[string]client.Object {
 func (s *servers) expectWrittenOnce(t *testing.T, through int, want int64) {
 	t.Helper()
 	works := &workv1alpha1.WorkList{}
-	if err := s.all[through].List(t.Context(), works, client.InNamespace(workv1alpha1.ExecutionNamespace(member))); err != nil {
-		t.Fatal(err)
-	}
+	s.read(t, s.all[through], works, workv1alpha1.ExecutionNamespace(member))
 	works.Items = slices.DeleteFunc(works.Items, func(w workv1alpha1.Work) bool { return !ours(&w) })
 	if len(works.Items) != 20 {
 		t.Errorf("%d Works, want 20", len(works.Items))

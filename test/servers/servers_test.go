@@ -27,9 +27,7 @@ import (
 func TestServers(t *testing.T) {
 	s := start(t)
 	first := s.leader(t)
-	if err := s.put(t.Context(), s.other(first), 20, "first"); err != nil {
-		t.Fatal(err)
-	}
+	s.put(t, s.other(first), 20, "first")
 	s.converges(t, s.other(first))
 	load := s.startLoad(t)
 	t.Run("OtherKeys", func(t *testing.T) { otherKeys(t, s) })
@@ -53,16 +51,12 @@ func leaderPaused(t *testing.T, s *servers) {
 	const objects = 60
 	old := s.leader(t)
 	through := s.other(old)
-	if err := s.put(t.Context(), through, objects, "older"); err != nil {
-		t.Fatal(err)
-	}
+	s.put(t, through, objects, "older")
 	s.all[old].Pause(t)
 	paused := time.Now()
 	now := s.leader(t, old)
 	t.Logf("paused: another server ran the loops after %s", time.Since(paused).Round(time.Millisecond))
-	if err := s.put(t.Context(), through, objects, "newer"); err != nil {
-		t.Fatal(err)
-	}
+	s.put(t, through, objects, "newer")
 	before := s.converges(t, through)
 	bindings := s.bindings(t, through)
 
@@ -89,9 +83,7 @@ func leaderPaused(t *testing.T, s *servers) {
 func (s *servers) bindings(t *testing.T, through *fleettest.Part) map[string]int64 {
 	t.Helper()
 	list := &workv1alpha2.ResourceBindingList{}
-	if err := through.List(t.Context(), list, client.InNamespace(s.ns)); err != nil {
-		t.Fatal(err)
-	}
+	s.read(t, through, list, s.ns)
 	found := map[string]int64{}
 	for i := range list.Items {
 		b := &list.Items[i]
@@ -107,7 +99,7 @@ func (s *servers) bindings(t *testing.T, through *fleettest.Part) map[string]int
 func (s *servers) follows(t *testing.T, i int) {
 	t.Helper()
 	mark := fleettest.ConfigMap(metav1.NamespaceDefault, "mark-"+fmt.Sprint(time.Now().UnixNano()), nil)
-	fleettest.Create(t, s.other(i).Cluster, mark)
+	s.mark(t, s.other(i), mark)
 	eventually(t, s.all[i].Name+" follows", func(ctx context.Context) error {
 		if is, err := leads(ctx, s.all[i]); err != nil || is && !s.alone(ctx, i) {
 			return fmt.Errorf("it runs the loops: %t, %w", is, err)
@@ -197,9 +189,7 @@ func (s *servers) works(t *testing.T, version string) {
 	t.Helper()
 	began := time.Now()
 	for i, hub := range s.all {
-		eventually(t, "objects are written through "+hub.Name, func(ctx context.Context) error {
-			return s.put(ctx, hub, 5, fmt.Sprintf("%s-%d", version, i))
-		})
+		s.put(t, hub, 5, fmt.Sprintf("%s-%d", version, i))
 	}
 	s.converges(t, s.all[0])
 	t.Logf("%s: everything was written after %s", version, time.Since(began).Round(time.Millisecond))
@@ -235,9 +225,7 @@ func leaderKilled(t *testing.T, s *servers) {
 	s.leader(t, old)
 	t.Logf("killed: another server ran the loops after %s", time.Since(killed).Round(time.Millisecond))
 	through := s.other(old)
-	if err := s.put(t.Context(), through, 20, "after a crash"); err != nil {
-		t.Fatal(err)
-	}
+	s.put(t, through, 20, "after a crash")
 	s.converges(t, through)
 	fleettest.ExpectEventually(t, through.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, func(c *clusterv1alpha1.Cluster) error {
 		return fleettest.ConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
@@ -320,9 +308,7 @@ func (l *load) end(t *testing.T) {
 	t.Logf("load: %d objects written, %d tries failed, %s was the longest time for one", len(l.written), l.tries, l.gap.Round(time.Millisecond))
 	l.servers.converges(t, l.servers.all[0])
 	list := &corev1.ConfigMapList{}
-	if err := l.servers.all[0].List(t.Context(), list, client.InNamespace(l.servers.ns)); err != nil {
-		t.Fatal(err)
-	}
+	l.servers.read(t, l.servers.all[0], list, l.servers.ns)
 	for _, c := range list.Items {
 		key := client.ObjectKeyFromObject(&c)
 		if uid, ours := l.written[key]; ours && uid != c.UID {
