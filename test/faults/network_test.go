@@ -47,7 +47,7 @@ func TestTheNetworkFails(t *testing.T) {
 	hub.Join(t, "near", near.Kubeconfig)
 	hub.Join(t, "far", network.Kubeconfig)
 	here, there := newGround(t, hub.Cluster, near.Cluster, "near"), newGround(t, hub.Cluster, far.Cluster, "far")
-	there.put("kept", 4, "0")
+	there.put("kept", 3, "0")
 	there.put("dropped", len(troubles), "0")
 	there.put("taken", len(troubles), "0")
 	web := fleettest.Deployment(there.ns, "web", 3)
