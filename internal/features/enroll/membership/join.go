@@ -1,10 +1,12 @@
 package membership
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -408,7 +411,13 @@ func (j *Joiner) writeSecrets(ctx context.Context, tokens credentials, target, o
 			continue
 		}
 		err := j.writeSecret(ctx, c.name, func(secret *corev1.Secret) {
-			secret.Data = c.data
+			renewal := secret.Data[clusterv1alpha1.SecretRenewalTokenKey]
+			// Written a moment ago, before there was a Cluster to own it: the control plane may have added the renewal token since then.
+			added := len(secret.OwnerReferences) == 0 && bytes.Equal(secret.Data[clusterv1alpha1.SecretTokenKey], c.data[clusterv1alpha1.SecretTokenKey])
+			secret.Data = maps.Clone(c.data)
+			if added && len(renewal) > 0 {
+				secret.Data[clusterv1alpha1.SecretRenewalTokenKey] = renewal
+			}
 			StampSecret(secret, c.use, &target.Spec, ca)
 			secret.Annotations[clusterv1alpha1.TokenLifetimeAnnotation] = j.requestedLifetime().String()
 			if owner != nil {
@@ -424,20 +433,26 @@ func (j *Joiner) writeSecrets(ctx context.Context, tokens credentials, target, o
 	return nil
 }
 
+// writeSecret reads a Secret and writes it, again if the control plane wrote it in between: it adds the renewal token as soon as there is a
+// Cluster, and renews what the member refuses.
 func (j *Joiner) writeSecret(ctx context.Context, name string, edit func(*corev1.Secret)) error {
-	secret := &corev1.Secret{}
-	err := j.Hub.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading the Secret %s: %w", name, err)
-	}
-	before := secret.DeepCopy()
-	secret.Namespace, secret.Name = clusterv1alpha1.ClusterNamespace, name
-	edit(secret)
-	if apierrors.IsNotFound(err) {
-		err = j.Hub.Create(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
-	} else if err = nil; !equality.Semantic.DeepEqual(before, secret) {
-		err = j.Hub.Update(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
-	}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		secret := &corev1.Secret{}
+		err := j.Hub.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: name}, secret)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		before := secret.DeepCopy()
+		secret.Namespace, secret.Name = clusterv1alpha1.ClusterNamespace, name
+		edit(secret)
+		switch {
+		case apierrors.IsNotFound(err):
+			return j.Hub.Create(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
+		case equality.Semantic.DeepEqual(before, secret):
+			return nil
+		}
+		return j.Hub.Update(ctx, secret, client.FieldOwner(memberaccount.FieldManager))
+	})
 	if err != nil {
 		return fmt.Errorf("writing the Secret %s: %w", name, err)
 	}
