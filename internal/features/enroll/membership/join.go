@@ -40,6 +40,8 @@ const (
 	// leavingPatience is how long joining waits for the remains of an earlier membership to be gone.
 	leavingPatience = 30 * time.Second
 	leavingPause    = 250 * time.Millisecond
+	// changes is how often a Cluster is changed that the control plane writes at the same time.
+	changes = 10
 	// requestTimeout bounds each request of a command to a cluster that may not answer at all.
 	requestTimeout = 15 * time.Second
 )
@@ -222,19 +224,21 @@ func (j *Joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	if err != nil {
 		return err
 	}
-	before := cluster.DeepCopy()
-	to, from := &cluster.Spec, &fresh.Spec
-	to.APIEndpoint, to.ProxyURL, to.InsecureSkipTLSVerification = from.APIEndpoint, from.ProxyURL, from.InsecureSkipTLSVerification
-	to.SecretRef, to.ImpersonatorSecretRef = from.SecretRef, from.ImpersonatorSecretRef
-	if account, ok := fresh.Annotations[clusterv1alpha1.ApplyAsAnnotation]; ok {
-		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ApplyAsAnnotation, account)
+	was := cluster.Spec.APIEndpoint
+	cluster, err = j.change(ctx, cluster, func(c *clusterv1alpha1.Cluster) {
+		to, from := &c.Spec, &fresh.Spec
+		to.APIEndpoint, to.ProxyURL, to.InsecureSkipTLSVerification = from.APIEndpoint, from.ProxyURL, from.InsecureSkipTLSVerification
+		to.SecretRef, to.ImpersonatorSecretRef = from.SecretRef, from.ImpersonatorSecretRef
+		if account, ok := fresh.Annotations[clusterv1alpha1.ApplyAsAnnotation]; ok {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1alpha1.ApplyAsAnnotation, account)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("changing the address of cluster %q: %w", fresh.Name, err)
 	}
-	if _, err := hubclient.PatchLocked(ctx, j.Hub, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-		return fmt.Errorf("changing the address of cluster %q: %w", cluster.Name, err)
-	}
-	if before.Spec.APIEndpoint != cluster.Spec.APIEndpoint {
+	if is := cluster.Spec.APIEndpoint; is != was {
 		j.notice(fmt.Sprintf("cluster %s is reached at %s from now on, before at %s; --api-endpoint sets another address than that of the kubeconfig",
-			cluster.Name, to.APIEndpoint, before.Spec.APIEndpoint))
+			cluster.Name, is, was))
 	}
 	if tokens.impersonator == "" {
 		if err := j.withdrawSecret(ctx, clusterv1alpha1.ImpersonatorSecretName(cluster.Name)); err != nil {
@@ -245,13 +249,34 @@ func (j *Joiner) readmit(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 		return err
 	}
 	// Only now is everything there that the control plane needs to serve the cluster itself.
-	before = cluster.DeepCopy()
-	cluster.Spec.SyncMode = clusterv1alpha1.Push
-	if _, err := hubclient.PatchLocked(ctx, j.Hub, before, cluster, client.FieldOwner(memberaccount.FieldManager)); err != nil {
-		return fmt.Errorf("changing the mode of cluster %q: %w", cluster.Name, err)
+	if _, err := j.change(ctx, cluster, func(c *clusterv1alpha1.Cluster) { c.Spec.SyncMode = clusterv1alpha1.Push }); err != nil {
+		return fmt.Errorf("changing the mode of cluster %q: %w", fresh.Name, err)
 	}
-	j.notice(fmt.Sprintf("cluster %s was in Pull mode and is in Push mode from now on; its agent ends", cluster.Name))
+	j.notice(fmt.Sprintf("cluster %s was in Pull mode and is in Push mode from now on; its agent ends", fresh.Name))
 	return nil
+}
+
+// change changes a Cluster that was read some time ago and returns the result. The control plane writes the taints and the status of one that
+// is not ready all the time: then it is read and changed again, but not if it is another one by now, or is reached in another way.
+func (j *Joiner) change(ctx context.Context, cluster *clusterv1alpha1.Cluster, change func(*clusterv1alpha1.Cluster)) (*clusterv1alpha1.Cluster, error) {
+	want := cluster.DeepCopy()
+	change(want)
+	_, err := hubclient.PatchLocked(ctx, j.Hub, cluster, want, client.FieldOwner(memberaccount.FieldManager))
+	for tries := 1; apierrors.IsConflict(err) && tries < changes; tries++ {
+		now := &clusterv1alpha1.Cluster{}
+		if err := j.Hub.Get(ctx, client.ObjectKeyFromObject(cluster), now); err != nil {
+			return nil, err
+		}
+		was, is := cluster.Spec.DeepCopy(), now.Spec.DeepCopy()
+		was.Taints, is.Taints = nil, nil
+		if now.UID != cluster.UID || !equality.Semantic.DeepEqual(was, is) {
+			break
+		}
+		want = now.DeepCopy()
+		change(want)
+		_, err = hubclient.PatchLocked(ctx, j.Hub, now, want, client.FieldOwner(memberaccount.FieldManager))
+	}
+	return want, err
 }
 
 func (j *Joiner) notice(message string) {

@@ -79,3 +79,47 @@ func TestTheControlPlaneWritesASecretWhileItIsWritten(t *testing.T) {
 		t.Errorf("joining again keeps %v", again.Data)
 	}
 }
+
+// TestTheControlPlaneWritesAClusterWhileItIsChanged: its taints, and then its address.
+func TestTheControlPlaneWritesAClusterWhileItIsChanged(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clusterv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "eu", UID: "1"}, Spec: clusterv1alpha1.ClusterSpec{APIEndpoint: "https://old"}}
+	hub := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster).Build()
+	j := &Joiner{Hub: hub, Options: Options{Name: "eu"}}
+	read := func() *clusterv1alpha1.Cluster {
+		t.Helper()
+		c := &clusterv1alpha1.Cluster{}
+		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(cluster), c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	edit := func(change func(*clusterv1alpha1.Cluster)) {
+		t.Helper()
+		c := read()
+		change(c)
+		if err := hub.Update(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move := func(to string) func(*clusterv1alpha1.Cluster) {
+		return func(c *clusterv1alpha1.Cluster) { c.Spec.APIEndpoint = to }
+	}
+
+	before := read()
+	edit(func(c *clusterv1alpha1.Cluster) {
+		c.Spec.Taints = []corev1.Taint{{Key: "unready", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	after, err := j.change(t.Context(), before, move("https://new"))
+	if err != nil || after.Spec.APIEndpoint != "https://new" || len(after.Spec.Taints) != 1 || read().Spec.APIEndpoint != "https://new" {
+		t.Errorf("beside a taint: %v, %+v", err, after)
+	}
+	before = read()
+	edit(move("https://another"))
+	if _, err := j.change(t.Context(), before, move("https://third")); !apierrors.IsConflict(err) || read().Spec.APIEndpoint != "https://another" {
+		t.Errorf("beside another address: %v", err)
+	}
+}
