@@ -48,7 +48,9 @@ func hubsDiskIsFull(t *testing.T, hub *fleettest.Part, disk *fleettest.Disk) {
 	accepted := createUntilEnd(t, hub, namespace(t, hub.Cluster, "filler"))
 	hub.ExpectEnd(t, exitUnwritable, "is full (")
 	// A start that needs space fails in the same way; one that needs none serves until it needs some.
-	if err := hub.Launch(t)(t.Context()); err != nil {
+	starting, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := hub.Launch(t)(starting); err != nil {
 		hub.ExpectEnd(t, exitUnwritable, "free space there and start again")
 	} else {
 		hub.Kill()

@@ -150,12 +150,27 @@ func (s *Server) awaitServed(ctx context.Context) error {
 	return roles.Install(ctx, s.loopback)
 }
 
+// causeOf returns why storage has failed, if it has: other errors of a start are consequences then.
+func causeOf(err error, stored *etcd.Storage) error {
+	if stored == nil {
+		return err
+	}
+	select {
+	case failure := <-stored.Failed:
+		return failure
+	default:
+		return err
+	}
+}
+
 // start brings up storage and the server; both end, in the right order, with the returned Server.
 func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Listener) (_ *Server, err error) {
 	undo := &cleanups{lock.Release}
+	var stored *etcd.Storage
 	defer func() {
 		if err != nil {
 			undo.run()
+			err = causeOf(err, stored)
 		}
 	}()
 	address := listener.Addr().(*net.TCPAddr)
@@ -169,7 +184,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err := agreeOnKeys(ctx, cfg, keys); err != nil {
 		return nil, err
 	}
-	stored, err := etcd.Open(ctx, etcd.Options{
+	stored, err = etcd.Open(ctx, etcd.Options{
 		External: cfg.ExternalEtcd, DataDir: cfg.DataDir, Quota: cfg.StorageQuota, NoFsync: cfg.NoFsync, Count: cfg.Role == Hub, Clock: cfg.Clock,
 	})
 	if err != nil {

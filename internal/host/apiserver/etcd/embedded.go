@@ -51,8 +51,9 @@ type embedded struct {
 	// temporary is true if the socket directory is not in the data directory and is removed at the end.
 	temporary bool
 	// failed has a Failure when this etcd cannot go on. It cannot be stopped any more then.
-	failed <-chan error
-	counts counts
+	failed   <-chan error
+	failures *failures
+	counts   counts
 }
 
 // counts are what this etcd has done to have free space, for metrics.
@@ -68,7 +69,7 @@ func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedde
 		return nil, unwritable(dir, err)
 	}
 	failures := newFailures(dir)
-	running := &embedded{dir: dir, sockets: sockets, temporary: temporary, failed: failures.first}
+	running := &embedded{dir: dir, sockets: sockets, temporary: temporary, failed: failures.first, failures: failures}
 	cfg := config(dir, sockets, quota, noFsync)
 	err = failures.attach(cfg)
 	if err == nil {
@@ -313,9 +314,19 @@ func (e *embedded) endpoint() string { return endpointIn(e.sockets) }
 
 func endpointIn(sockets string) string { return "unix://" + filepath.Join(sockets, "client.sock") }
 
-// stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever.
+// stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever. So does the end of an etcd that has
+// failed, or fails while it ends, such as for lack of space: it goes on without this, and the failure stays where it was reported.
 func (e *embedded) stop() {
-	e.server.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		e.server.Close()
+	}()
+	select {
+	case <-closed:
+	case failure := <-e.failed:
+		e.failures.report(failure)
+	}
 	e.removeSockets()
 }
 

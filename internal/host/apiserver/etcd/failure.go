@@ -105,7 +105,7 @@ func (f *failures) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) 
 }
 
 // report keeps the first failure.
-func (f *failures) report(failure *Failure) {
+func (f *failures) report(failure error) {
 	select {
 	case f.first <- failure:
 	default:

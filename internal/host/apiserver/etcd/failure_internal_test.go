@@ -103,6 +103,29 @@ func TestDamagedDataEndsTheStart(t *testing.T) {
 	}
 }
 
+// TestAnEtcdThatFailsWhileItEnds: a goroutine that cannot write holds the locks of the database for ever, and the end waits for them.
+func TestAnEtcdThatFailsWhileItEnds(t *testing.T) {
+	e, err := start(t.Context(), filepath.Join(t.TempDir(), "etcd"), 64<<20, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := e.server.Server.Backend().BatchTx()
+	lock.Lock()
+	want := &Failure{Dir: e.dir, What: "for the test"}
+	e.failures.report(want)
+	e.stop()
+	select {
+	case failure := <-e.failed:
+		if failure != error(want) {
+			t.Errorf("got %v, want the failure that was reported", failure)
+		}
+	default:
+		t.Error("the failure is lost")
+	}
+	lock.Unlock()
+	<-e.server.Server.StopNotify() // before its directory goes
+}
+
 // fill stores enough that the database has pages of all sorts.
 func fill(t *testing.T, dir string) {
 	t.Helper()
