@@ -64,7 +64,7 @@ func (c *Cluster) AwaitRight(t testing.TB, right authorizationv1.ResourceAttribu
 // rightsPoll is how often a right is read.
 const rightsPoll = 20 * time.Millisecond
 
-// ClusterRights gives a user rules in all namespaces until the test ends.
+// ClusterRights gives a user rules in all namespaces until the test ends, and returns once they count.
 func (c *Cluster) ClusterRights(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "rights-"}, Rules: rules}
@@ -74,4 +74,15 @@ func (c *Cluster) ClusterRights(t testing.TB, user string, rules ...rbacv1.Polic
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
+	for _, rule := range rules {
+		if len(rule.Resources) == 0 {
+			continue
+		}
+		right := authorizationv1.ResourceAttributes{Verb: rule.Verbs[0], Group: rule.APIGroups[0]}
+		right.Resource, right.Subresource, _ = strings.Cut(rule.Resources[0], "/")
+		if len(rule.ResourceNames) > 0 {
+			right.Name = rule.ResourceNames[0]
+		}
+		c.As(t, rest.ImpersonationConfig{UserName: user}).AwaitRight(t, right)
+	}
 }
