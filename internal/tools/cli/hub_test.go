@@ -43,3 +43,19 @@ func TestWhichControlPlane(t *testing.T) {
 		})
 	}
 }
+
+func TestTheControlPlaneAloneLimitsRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hub.kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://hub'}}]\n" +
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u}]\ncurrent-context: c\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := (&HubAccess{kubeconfig: file}).Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.QPS >= 0 { // 0 is the default of the client, five in a second
+		t.Errorf("the client limits itself to %v requests in a second", config.QPS)
+	}
+}
