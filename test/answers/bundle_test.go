@@ -73,7 +73,17 @@ func supportBundle(t *testing.T, fleet *fleettest.Fleet, binary string) {
 	}
 	seeds := append(credentials(t, fleet, kubeconfig), seed)
 	for _, args := range [][]string{nil, {"--manifests"}} {
-		files := unpack(t, binary, append([]string{"--kubeconfig", kubeconfig, "--data-dir", filepath.Join(fleet.Dir, "hub")}, args...)...)
+		var files map[string]string
+		fleettest.Eventually(t, "a bundle with all metrics", func() bool { // a metric follows the condition that it counts a moment later
+			files = unpack(t, binary, append([]string{"--kubeconfig", kubeconfig, "--data-dir", filepath.Join(fleet.Dir, "hub")}, args...)...)
+			for _, want := range metrics {
+				if !regexp.MustCompile(want).MatchString(files["metrics.txt"]) {
+					t.Logf("metrics.txt lacks %s", want)
+					return false
+				}
+			}
+			return strings.Contains(files["readyz.txt"], "ok")
+		})
 		for name, content := range files {
 			for _, s := range seeds {
 				if strings.Contains(content, s) || strings.Contains(content, base64.StdEncoding.EncodeToString([]byte(s))) {
@@ -82,11 +92,6 @@ func supportBundle(t *testing.T, fleet *fleettest.Fleet, binary string) {
 			}
 			if name != "README.md" && !strings.Contains(files["README.md"], "| "+name+" |") {
 				t.Errorf("README.md lacks %s", name)
-			}
-		}
-		for _, want := range metrics {
-			if !regexp.MustCompile(want).MatchString(files["metrics.txt"]) {
-				t.Errorf("metrics.txt lacks %s", want)
 			}
 		}
 		for name, want := range map[string]string{

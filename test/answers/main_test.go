@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -110,8 +112,15 @@ func troubled(t *testing.T) *fleettest.Fleet {
 		return errors.New("no event about the image of catalog")
 	})
 	fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member3"}}, func(c *clusterv1alpha1.Cluster) error {
-		if meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
-			return errors.New("it is Ready")
+		// The first failure after the kill may be that of a connection which was open, and another loop adds the taint.
+		ready := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "connection refused") {
+			return fmt.Errorf("its condition Ready is %+v", ready)
+		}
+		if !slices.ContainsFunc(c.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == clusterv1alpha1.TaintClusterNotReady && taint.Effect == corev1.TaintEffectNoSchedule
+		}) {
+			return fmt.Errorf("its taints are %v", c.Spec.Taints)
 		}
 		return nil
 	})

@@ -96,36 +96,31 @@ func TestTraces(t *testing.T) {
 			t.Logf("no span of %v is about %s; there are %v", lacking, binding, seen)
 		}
 	})
+	// Spans arrive in batches, in no order.
 	fleettest.Eventually(t, "spans of all stages", func() bool {
 		return len(missing(spans.received(), binding, stages)) == 0
 	})
-	all := spans.received()
-	request := func(name string, in []byte) bool {
-		return slices.ContainsFunc(all, func(s *tracev1.Span) bool {
-			return strings.Contains(s.Name, name) && (in == nil || string(s.TraceId) == string(in))
+	fleettest.Eventually(t, "a span of the request of the user", func() bool {
+		return slices.ContainsFunc(spans.received(), func(s *tracev1.Span) bool {
+			return strings.Contains(s.Name, "POST /api/v1/namespaces/{:namespace}/configmaps")
 		})
-	}
-	if !request("POST /api/v1/namespaces/{:namespace}/configmaps", nil) {
-		t.Error("the request of the user is no span")
-	}
-	written := false
-	for _, s := range all {
-		if s.Name != "apply" || attributeOf(s, "flagship.binding") != binding {
-			continue
-		}
-		// The write to the member is a child of the reconcile.
-		written = written || slices.ContainsFunc(all, func(c *tracev1.Span) bool {
-			return string(c.TraceId) == string(s.TraceId) && c.Kind == tracev1.Span_SPAN_KIND_CLIENT && strings.Contains(fmt.Sprint(c.Attributes), "member1/api/v1/namespaces/shop/configmaps/traced")
-		})
-	}
-	if !written {
-		t.Error("the write to the member is no span of apply")
-	}
-	for _, s := range all {
+	})
+	fleettest.Eventually(t, "the write to the member as a span of apply", func() bool { return written(spans.received(), binding) })
+	for _, s := range spans.received() {
 		if strings.Contains(s.String(), seed) {
 			t.Errorf("a span has a part of an object: %s", s)
 		}
 	}
+}
+
+// written returns whether a write to the member is a child of a reconcile of a binding.
+func written(spans []*tracev1.Span, binding string) bool {
+	return slices.ContainsFunc(spans, func(s *tracev1.Span) bool {
+		return s.Name == "apply" && attributeOf(s, "flagship.binding") == binding && slices.ContainsFunc(spans, func(c *tracev1.Span) bool {
+			return string(c.TraceId) == string(s.TraceId) && c.Kind == tracev1.Span_SPAN_KIND_CLIENT &&
+				strings.Contains(fmt.Sprint(c.Attributes), "member1/api/v1/namespaces/shop/configmaps/traced")
+		})
+	})
 }
 
 // missing are the stages that have no span about a binding.
