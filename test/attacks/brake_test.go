@@ -134,6 +134,7 @@ func (b *braked) waiting(t *testing.T) int {
 // TestMassDeletionWaits deletes most of what a member has, by deleting the templates. The rest waits, a restart changes
 // nothing, other objects arrive, and a person lets the objects stay or go.
 func TestMassDeletionWaits(t *testing.T) {
+	t.Parallel()
 	b := newBraked(t)
 	if err := b.hub.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(b.ns)); err != nil {
 		t.Fatal(err)
@@ -225,6 +226,7 @@ func TestMassDeletionWaits(t *testing.T) {
 // TestMassShrinkageWaits removes too much, first by taking the label from the last cluster that a policy selects. It scales a Deployment
 // down meanwhile, and releases everything at once.
 func TestMassShrinkageWaits(t *testing.T) {
+	t.Parallel()
 	b := newBraked(t)
 	b.label(t, nil)
 	b.expectEngaged(t, metav1.ConditionTrue)

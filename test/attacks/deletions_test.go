@@ -114,7 +114,13 @@ func TestBindingsThatAPersonDeletesComeBack(t *testing.T) {
 	if err := fleet.Hub.DeleteAllOf(t.Context(), &workv1alpha2.ResourceBinding{}, client.InNamespace(ns)); err != nil {
 		t.Fatal(err)
 	}
-	after := anew(t, fleet.Hub, before)
+	anew(t, fleet.Hub, before)
+	after := fleettest.ExpectEventually(t, fleet.Hub, before, func(b *workv1alpha2.ResourceBinding) error {
+		if len(b.Spec.Clusters) == 0 {
+			return errors.New("it has not been scheduled")
+		}
+		return nil
+	})
 	if fmt.Sprint(after.Spec.Clusters) != fmt.Sprint(before.Spec.Clusters) {
 		t.Errorf("the replicas moved from %v to %v", before.Spec.Clusters, after.Spec.Clusters)
 	}
@@ -206,6 +212,7 @@ func TestWorksThatAPersonDeletesComeBack(t *testing.T) {
 
 // TestNamespacesOfClustersStay: deleting an execution namespace emptied a member for minutes.
 func TestNamespacesOfClustersStay(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	for _, name := range []string{workv1alpha1.ExecutionNamespace("member1"), "karmada-cluster", "karmada-system"} {
 		err := fleet.Hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -227,6 +234,7 @@ func TestNamespacesOfClustersStay(t *testing.T) {
 
 // TestDeletionsBeforeARestart: the control plane is killed right after a user deleted bindings and Works.
 func TestDeletionsBeforeARestart(t *testing.T) {
+	t.Parallel()
 	hub, member := fleettest.StartHub(t), fleettest.StartMember(t, "m1")
 	hub.Join(t, "m1", member.Kubeconfig)
 	const ns = "shop"

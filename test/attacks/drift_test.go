@@ -56,6 +56,7 @@ func TestDriftUnderTheNameOfTheControlPlaneIsRepaired(t *testing.T) {
 // TestWhatWasDeletedMeanwhileIsReported: an object that others deleted while no control plane ran is created again after the start, and is in
 // the report.
 func TestWhatWasDeletedMeanwhileIsReported(t *testing.T) {
+	t.Parallel()
 	hub := fleettest.StartHub(t)
 	member := fleettest.StartMember(t, "east", "--bare")
 	hub.Join(t, "east", member.Kubeconfig)
@@ -77,13 +78,13 @@ func TestWhatWasDeletedMeanwhileIsReported(t *testing.T) {
 		}
 		return nil
 	})
-	q := &fleetv1alpha1.DriftReport{}
+	q, last := &fleetv1alpha1.DriftReport{}, error(nil)
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
 		q = &fleetv1alpha1.DriftReport{Spec: fleetv1alpha1.DriftReportSpec{Namespace: "shop"}}
-		err := hub.Create(ctx, q)
-		return len(q.Status.Objects) > 0, err
+		last = hub.Create(ctx, q)
+		return last == nil && len(q.Status.Objects) > 0, nil
 	}); err != nil {
-		t.Fatalf("the report is %+v: %v", q.Status, err)
+		t.Fatalf("the report is %+v: %v", q.Status, last)
 	}
 	if o := q.Status.Objects; len(o) != 1 || o[0].Object.Name != "settings" || len(o[0].Fields) != 1 || o[0].Fields[0].Outcome != fleetv1alpha1.DriftCreatedAgain || o[0].Fields[0].Time == nil {
 		t.Errorf("the report is %+v", o)

@@ -65,11 +65,19 @@ func storedWith(t *testing.T, dataDir, start string) error {
 	return nil
 }
 
-// filesWith are the files below a directory that hold one of the texts.
-func filesWith(t *testing.T, dir string, texts ...string) []string {
+// filesWith are the files below a directory that hold one of the texts. A file that its owner renames meanwhile is not missed.
+func filesWith(t *testing.T, dir string, texts ...string) (found []string) {
 	t.Helper()
+	until(t, func() (err error) {
+		found, err = findIn(dir, texts...)
+		return err
+	})
+	return found
+}
+
+func findIn(dir string, texts ...string) ([]string, error) {
 	var found []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	return found, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -84,10 +92,6 @@ func filesWith(t *testing.T, dir string, texts ...string) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }
 
 // TestPropagatedSecretsAreNotInEtcdsFiles: who gets hold of a disk or a backup of the storage, without the key, learns
@@ -155,6 +159,7 @@ func expectStored(t *testing.T, dataDir, start string) {
 // TestEncryptionChangesWhileNothingIsLost follows one data directory from no encryption over the built-in key and a rotation
 // of it to an encryption configuration of the operator's own.
 func TestEncryptionChangesWhileNothingIsLost(t *testing.T) {
+	t.Parallel()
 	hub := fleettest.StartHub(t, "--plain-secrets")
 	const password = "canary-through-all-changes-4417"
 	manifest := []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"default"},"stringData":{"password":"` + password + `"}}`)

@@ -82,18 +82,28 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 	t.Run("through the proxy", func(t *testing.T) {
 		user := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user"})
 		pods := "/apis/cluster.karmada.io/v1alpha1/clusters/member1/proxy/api/v1/namespaces/" + ns + "/configmaps"
-		if code, body := get(t, user, pods); code != http.StatusForbidden || !strings.Contains(body, `User \"proxy-user\" cannot list`) {
-			t.Errorf("a user without rights in the member: %d %s", code, body)
-		}
+		until(t, func() error { // the member's authorizer sees a moment later who may be impersonated
+			code, body := get(t, user, pods)
+			if code == http.StatusOK {
+				t.Fatal("a user without rights in the member reads there")
+			}
+			if code != http.StatusForbidden || !strings.Contains(body, `User \"proxy-user\" cannot list`) {
+				return fmt.Errorf("a user without rights in the member: %d %s", code, body)
+			}
+			return nil
+		})
 		grantIn(t, member, ns, userNamed("proxy-user"), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "proxy-group"},
 			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "robot"})
 		groupMember := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "any-user", Groups: []string{"proxy-group"}})
 		member.As(t, rest.ImpersonationConfig{UserName: "proxy-user"}).AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: ns, Verb: "list", Resource: "configmaps"})
 		robot := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "system:serviceaccount:" + ns + ":robot"})
 		for name, who := range map[string]*fleettest.Cluster{"user": user, "member of a group": groupMember, "service account": robot} {
-			if code, body := get(t, who, pods); code != http.StatusOK {
-				t.Errorf("%s with rights in the member: %d %s", name, code, body)
-			}
+			until(t, func() error {
+				if code, body := get(t, who, pods); code != http.StatusOK {
+					return fmt.Errorf("%s with rights in the member: %d %s", name, code, body)
+				}
+				return nil
+			})
 		}
 		masters := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user", Groups: []string{"system:masters"}})
 		if code, body := get(t, masters, pods); code != http.StatusForbidden || !strings.Contains(body, "members accept no user of the group") {

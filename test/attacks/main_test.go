@@ -8,6 +8,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
+// shared is the fleet of the tests that need none of their own. They run one after the other, since some change its Clusters. Tests that start
+// control planes, or that wait for a namespace of theirs to go, call t.Parallel: most of their time is spent waiting.
 var shared = fleettest.Shared{Options: fleettest.Options{Members: 2, Bare: true}}
 
 func TestMain(m *testing.M) { shared.Main(m) }

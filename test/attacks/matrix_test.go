@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -68,14 +71,17 @@ func TestTenantByVerbByKind(t *testing.T) {
 	})
 	tenants["operator"] = fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "matrix-operator"})
 	// The roles that Kubernetes aggregates.
+	var roles rbacv1.ClusterRoleList
+	if err := fleet.Hub.List(t.Context(), &roles); err != nil {
+		t.Fatal(err)
+	}
 	for _, role := range []string{"view", "edit", "admin"} {
 		fleettest.ExpectEventually(t, fleet.Hub, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}}, func(r *rbacv1.ClusterRole) error {
-			if !slices.ContainsFunc(r.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "propagationpolicies") }) {
-				return fmt.Errorf("role %s has no rule for policies yet", role)
-			}
-			return nil
+			return aggregates(r, roles.Items)
 		})
+		tenants[role].AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: own, Verb: "get", Group: policyv1alpha1.GroupName, Resource: "propagationpolicies"})
 	}
+	tenants["operator"].AwaitRight(t, authorizationv1.ResourceAttributes{Verb: "get", Group: clusterv1alpha1.GroupName, Resource: "clusters"})
 
 	resources := everything(t, fleet.Hub)
 	lines := make([]string, len(resources))
@@ -113,6 +119,21 @@ func TestTenantByVerbByKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareMatrix(t, lines)
+}
+
+// aggregates returns nil if a role has all rules of those that are added to it.
+func aggregates(role *rbacv1.ClusterRole, all []rbacv1.ClusterRole) error {
+	for i := range all {
+		if all[i].Labels["rbac.authorization.k8s.io/aggregate-to-"+role.Name] != "true" {
+			continue
+		}
+		for _, rule := range all[i].Rules {
+			if !slices.ContainsFunc(role.Rules, func(has rbacv1.PolicyRule) bool { return reflect.DeepEqual(has, rule) }) {
+				return fmt.Errorf("role %s does not have the rules of %s yet", role.Name, all[i].Name)
+			}
+		}
+	}
+	return nil
 }
 
 func compareMatrix(t *testing.T, lines []string) {

@@ -1,6 +1,7 @@
 package attacks_test
 
 import (
+	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,16 +9,28 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// healthy has the Deployment of a member without controllers report that it runs.
-func healthy(t *testing.T, member *fleettest.Cluster, web *appsv1.Deployment) {
+// healthy has the Deployment of a member without controllers report that it runs, until the control plane has seen that: a later write of
+// the control plane to the Deployment may begin a new generation.
+func healthy(t *testing.T, fleet *fleettest.Fleet, member *fleettest.Cluster, web *appsv1.Deployment) {
 	t.Helper()
 	live := fleettest.ExpectEventually(t, member, web, fleettest.Exists)
-	fleettest.UpdateStatus(t, member, live, func(d *appsv1.Deployment) {
-		n := *d.Spec.Replicas
-		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+	until(t, func() error {
+		fleettest.UpdateStatus(t, member, live, func(d *appsv1.Deployment) {
+			n := *d.Spec.Replicas
+			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+		})
+		work := workFor(member.Name, "Deployment", web.Namespace, web.Name)
+		if err := fleet.Hub.Get(t.Context(), clientKey(work), work); err != nil {
+			return err
+		}
+		if s := work.Status.ManifestStatuses; len(s) != 1 || s[0].Health != workv1alpha1.ResourceHealthy {
+			return fmt.Errorf("its Work has %+v", s)
+		}
+		return nil
 	})
 }
 
@@ -50,7 +63,7 @@ func TestAMoveLeavesNoGap(t *testing.T) {
 	label(t, fleet, here.Name, ns, true)
 	defer label(t, fleet, there.Name, ns, false)
 	fleettest.Create(t, fleet.Hub, web, conf, fleettest.Policy(ns, "p", labelled(ns), web, conf))
-	healthy(t, here, web)
+	healthy(t, fleet, here, web)
 	old := guard(t, here, web)
 	guard(t, here, conf)
 
@@ -60,7 +73,7 @@ func TestAMoveLeavesNoGap(t *testing.T) {
 	fleettest.ExpectGone(t, here, conf) // healthy at once at the new place: the scheduler and render have been here
 	expectUntouched(t, "a move whose new copy does not run yet", old...)
 
-	healthy(t, there, web)
+	healthy(t, fleet, there, web)
 	fleettest.ExpectGone(t, here, web)
 	guard(t, there, web, conf)
 }
@@ -80,7 +93,7 @@ func TestEveryReasonToMoveLeavesNoGap(t *testing.T) {
 			web := fleettest.Deployment(ns, "web", 2)
 			policy := fleettest.Policy(ns, "p", test.before, web)
 			fleettest.Create(t, fleet.Hub, web, policy)
-			healthy(t, here, web)
+			healthy(t, fleet, here, web)
 			old := guard(t, here, web)
 			fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) { p.Spec.Placement = test.after })
 			guard(t, there, web)
@@ -90,7 +103,7 @@ func TestEveryReasonToMoveLeavesNoGap(t *testing.T) {
 			if *live.Spec.Replicas != 2 {
 				t.Errorf("the old place has %d replicas while the new one is not healthy, want all 2", *live.Spec.Replicas)
 			}
-			healthy(t, there, web)
+			healthy(t, fleet, there, web)
 			fleettest.ExpectGone(t, here, web)
 		})
 	}

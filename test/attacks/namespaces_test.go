@@ -49,6 +49,7 @@ func released[T client.Object](obj T) error {
 
 // Deleting a namespace on the hub takes what came from the hub out of the members, and nothing that their owners made.
 func TestANamespaceGoesOnlyWithWhatCameFromTheHub(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	first, second := fleet.Member("member1"), fleet.Member("member2")
 	ns, settings := namespaceToDelete(t, fleet, nil)
@@ -73,6 +74,7 @@ func TestANamespaceGoesOnlyWithWhatCameFromTheHub(t *testing.T) {
 
 // What a policy preserves stays, and so does the namespace in which it lives.
 func TestWhatIsPreservedKeepsItsNamespace(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns, settings := namespaceToDelete(t, fleet, ptr.To(true))
 	fleettest.Delete(t, fleet.Hub, ns)
@@ -86,6 +88,7 @@ func TestWhatIsPreservedKeepsItsNamespace(t *testing.T) {
 
 // A claim that a StatefulSet made has no owner, and data.
 func TestAVolumeKeepsItsNamespace(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	m := fleet.Member("member1")
 	ns, _ := namespaceToDelete(t, fleet, nil)

@@ -59,6 +59,7 @@ func dump(t *testing.T, c *fleettest.Cluster) map[string][]*unstructured.Unstruc
 // TestARestoreInAnyOrderDeletesNothing: objects of a control plane are put back one by one into a new one. Works before
 // their bindings, and bindings before their templates, were deleted within a second, with the objects in the members.
 func TestARestoreInAnyOrderDeletesNothing(t *testing.T) {
+	t.Parallel()
 	member := fleettest.StartMember(t, "m1")
 	old := fleettest.StartHub(t)
 	old.Join(t, "m1", member.Kubeconfig)
@@ -165,6 +166,7 @@ func probeOf(t *testing.T, hub *fleettest.Part, prefix string) func(*testing.T, 
 
 // TestAnOrphanedWorkWaits: a Work whose binding is missing stays until a person deletes it, and says so.
 func TestAnOrphanedWorkWaits(t *testing.T) {
+	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	work := workOf("member1", "ConfigMap", ns, "lost")

@@ -74,7 +74,7 @@ func TestTheTokenOfAMemberIsWorthNoMoreThanItsRights(t *testing.T) {
 	join("--rights", "namespaced", "--kinds", "configmaps,secrets")
 	fleettest.ExpectEventually(t, fleet.Hub, workFor(name, "Secret", ns, "denied"), applied)
 
-	if r := fleettest.Flagship(t, "unjoin", name, "--keep-objects", "--kubeconfig", fleet.Hub.Kubeconfig); r.Code != 0 {
+	if r := fleettest.Flagship(t, "unjoin", name, "--keep-objects", unjoinWait, "--kubeconfig", fleet.Hub.Kubeconfig); r.Code != 0 {
 		t.Fatalf("leaving: %s%s", r.Stdout, r.Stderr)
 	}
 	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns, "allowed", nil), func(c *corev1.ConfigMap) error {

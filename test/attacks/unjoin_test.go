@@ -16,6 +16,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
+// unjoinWait is less than the time that a command may take, and more than any unjoin does on a machine far busier.
+const unjoinWait = "--wait=110s"
+
 // TestRemovingAClusterKeepsItsObjects removes a Cluster without a word about the objects in it: with kubectl, where they
 // stay, and with unjoin, which refuses until a flag says what to do.
 func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
@@ -66,7 +69,7 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 
 	join()
 	second := propagate()
-	command := []string{"unjoin", "leaver", "--kubeconfig", hub.Kubeconfig}
+	command := []string{"unjoin", "leaver", unjoinWait, "--kubeconfig", hub.Kubeconfig}
 	fleettest.ExpectRefusal(t, "--keep-objects or --delete-objects", command...)
 
 	r := fleettest.Flagship(t, append(command, "--delete-objects", "--dry-run", "-o", "json")...)
