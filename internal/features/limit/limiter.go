@@ -55,18 +55,21 @@ type Limiter struct {
 	inWorks map[string]Usage
 	// own has the limits of the Namespaces whose annotations say some.
 	own map[string]Limits
-	// waiting are the namespaces with bindings that wait for space.
-	waiting map[string]struct{}
+	// waiting are the namespaces with bindings that wait for space, with how often they are woken once there is some.
+	waiting map[string]int
 	// wake renders bindings of a namespace that wait; see OnSpace.
 	wake []func(namespace string) (more bool)
 }
+
+// wakes is how often a namespace is woken. The condition of a binding that was refused just before the first time may not be in the cache then.
+const wakes = 2
 
 // New makes a Limiter.
 func New(deps Deps) *Limiter {
 	deps.Limits = deps.Limits.complete()
 	l := &Limiter{
 		deps: deps, synced: func() bool { return false },
-		inWorks: map[string]Usage{}, own: map[string]Limits{}, waiting: map[string]struct{}{},
+		inWorks: map[string]Usage{}, own: map[string]Limits{}, waiting: map[string]int{},
 	}
 	l.register(deps.Metrics)
 	return l
@@ -121,7 +124,7 @@ func (l *Limiter) CheckWork(namespace string, before, after *workv1alpha1.Work) 
 	exceeded := l.check(namespace, before == nil, func() bool { return SizeOf(after) > SizeOf(before) })
 	if exceeded != nil {
 		l.mu.Lock()
-		l.waiting[namespace] = struct{}{}
+		l.waiting[namespace] = wakes
 		l.mu.Unlock()
 		return l.refuse(exceeded)
 	}

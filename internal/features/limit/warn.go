@@ -43,7 +43,7 @@ func (l *Limiter) run(ctx context.Context) error {
 // wakeAll renders what waits in namespaces that have space.
 func (l *Limiter) wakeAll() {
 	l.mu.Lock()
-	wakes := l.wake
+	all := l.wake
 	waiting := make([]string, 0, len(l.waiting))
 	for namespace := range l.waiting {
 		waiting = append(waiting, namespace)
@@ -55,12 +55,14 @@ func (l *Limiter) wakeAll() {
 			continue
 		}
 		l.mu.Lock()
-		delete(l.waiting, namespace) // before: what is refused again waits again
+		if l.waiting[namespace]--; l.waiting[namespace] <= 0 { // before: what is refused again waits again
+			delete(l.waiting, namespace)
+		}
 		l.mu.Unlock()
-		for _, wake := range wakes {
+		for _, wake := range all {
 			if wake(namespace) {
 				l.mu.Lock()
-				l.waiting[namespace] = struct{}{}
+				l.waiting[namespace] = wakes
 				l.mu.Unlock()
 			}
 		}
