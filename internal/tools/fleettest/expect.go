@@ -166,14 +166,20 @@ func ExpectListed[L client.ObjectList](t testing.TB, c *Cluster, list L, namespa
 	defer cancel()
 	var last error
 	for {
-		err := retry.OnError(discoveryCatchesUp, meta.IsNoMatchError, func() error { return c.List(ctx, list, client.InNamespace(namespace)) })
-		if err != nil {
-			t.Fatalf("listing %T in %s: %v: %v", list, c.Name, err, last)
+		err := c.List(ctx, list, client.InNamespace(namespace))
+		if err == nil {
+			if last = condition(list); last == nil {
+				return
+			}
+			err = nextChange(ctx, c, list, namespace)
 		}
-		if last = condition(list); last == nil {
-			return
+		if err == nil {
+			continue
 		}
-		if err := nextChange(ctx, c, list, namespace); err != nil {
+		// A server that is busy, or has started a moment ago, may refuse what it answers later.
+		select {
+		case <-time.After(discoveryPoll):
+		case <-ctx.Done():
 			t.Fatalf("%T in %s: %v: %v", list, c.Name, err, last)
 		}
 	}

@@ -51,13 +51,14 @@ func (c *Cluster) Tenant(t testing.TB, namespace string, resources ...string) *C
 // after it was written.
 func (c *Cluster) AwaitRight(t testing.TB, right authorizationv1.ResourceAttributes) {
 	t.Helper()
+	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), rightsPoll, Patience, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right}}
-		err := c.Create(ctx, review)
-		return review.Status.Allowed, err
+		last = c.Create(ctx, review)
+		return last == nil && review.Status.Allowed, nil
 	})
 	if err != nil {
-		t.Fatalf("waiting for the right to %s %s: %v", right.Verb, right.Resource, err)
+		t.Fatalf("waiting for the right to %s %s: %v: %v", right.Verb, right.Resource, err, last)
 	}
 }
 
