@@ -22,8 +22,8 @@ const unjoinWait = "--wait=110s"
 // TestRemovingAClusterKeepsItsObjects removes a Cluster without a word about the objects in it: with kubectl, where they
 // stay, and with unjoin, which refuses until a flag says what to do.
 func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
-	fleet := shared.Start(t)
-	hub := fleet.Hub
+	t.Parallel()
+	hub := fleettest.StartHub(t).Cluster
 	member := fleettest.StartMember(t, "leaver", "--bare")
 	join := func() {
 		t.Helper()
@@ -34,11 +34,12 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "leaver"}}
 	propagate := func() *corev1.ConfigMap {
 		t.Helper()
-		ns := fleet.Namespace(t)
-		cm := fleettest.ConfigMap(ns, "kept", map[string]string{"a": "1"})
-		fleettest.Create(t, hub, cm, fleettest.Policy(ns, "all", fleettest.To("leaver"), cm))
-		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns, "kept", nil), fleettest.Exists)
-		return fleettest.ConfigMap(ns, "kept", nil)
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+		fleettest.Create(t, hub, ns)
+		cm := fleettest.ConfigMap(ns.Name, "kept", map[string]string{"a": "1"})
+		fleettest.Create(t, hub, cm, fleettest.Policy(ns.Name, "all", fleettest.To("leaver"), cm))
+		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(ns.Name, "kept", nil), fleettest.Exists)
+		return fleettest.ConfigMap(ns.Name, "kept", nil)
 	}
 
 	join()
