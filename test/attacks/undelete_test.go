@@ -59,15 +59,15 @@ func (b *braked) identities(t *testing.T) map[string]string {
 // expectDeleted waits until so many objects can be brought back.
 func (b *braked) expectDeleted(t *testing.T, want int) {
 	t.Helper()
-	found := 0
+	found, last := 0, error(nil)
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
 		q := &fleetv1alpha1.Undeletion{Spec: fleetv1alpha1.UndeletionSpec{Namespace: b.ns}}
-		err := b.hub.Create(ctx, q)
+		last = b.hub.Create(ctx, q)
 		found = len(q.Status.Objects)
-		return found == want, err
+		return last == nil && found == want, nil
 	})
 	if err != nil {
-		t.Fatalf("%d objects can be brought back, want %d: %v", found, want, err)
+		t.Fatalf("%d objects can be brought back, want %d: %v", found, want, last)
 	}
 }
 
