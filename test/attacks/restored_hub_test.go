@@ -1,7 +1,9 @@
 package attacks_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -9,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	members "github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -93,8 +97,29 @@ func newVersions(t *testing.T) *versions {
 	t.Helper()
 	v := &versions{t: t, hub: fleettest.StartHub(t), member: fleettest.StartMember(t, "east", "--bare")}
 	v.hub.Join(t, "east", v.member.Kubeconfig)
+	t.Cleanup(func() { v.explain(t) })
 	fleettest.Create(t, v.hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: versionsNamespace}})
 	return v
+}
+
+// explain shows where the objects are, if the test failed.
+func (v *versions) explain(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx := context.WithoutCancel(t.Context())
+	var bindings workv1alpha2.ResourceBindingList
+	var works workv1alpha1.WorkList
+	cluster := &clusterv1alpha1.Cluster{}
+	err := errors.Join(v.hub.List(ctx, &bindings, client.InNamespace(versionsNamespace)), v.hub.List(ctx, &works), v.hub.Get(ctx, client.ObjectKey{Name: "east"}, cluster))
+	t.Logf("Cluster %v: %+v: %v", cluster.Annotations, cluster.Status.Conditions, err)
+	for i := range bindings.Items {
+		t.Logf("binding %s to %v: %+v", bindings.Items[i].Name, bindings.Items[i].Spec.Clusters, bindings.Items[i].Status.Conditions)
+	}
+	for i := range works.Items {
+		t.Logf("Work %s: %+v", works.Items[i].Name, works.Items[i].Status.Conditions)
+	}
 }
 
 // put creates one with its policy.
