@@ -154,30 +154,29 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 	if err != nil {
 		return 0, err
 	}
-	before := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
-	stated := before != nil && before.Status == "True"
-	byAnnotation := isHeldByAnnotation(cluster)
-	s.held = s.held || stated || byAnnotation || theirs > own // a second control plane with the same storage may write, too
-	resume := s.held && stated && !byAnnotation && !clusterv1alpha1.ResumedAt(cluster).Before(before.LastTransitionTime.Time)
-	switch {
-	case s.held && !stated:
+	// From what is stored alone: what was held before may have been resumed by a write whose answer was lost, or that the cache does not show.
+	d := decide(cluster, own, theirs)
+	if d.held && !d.resume {
+		s.held = true
 		g.held.WithLabelValues(name).Set(1)
+		if d.stated {
+			return 0, nil
+		}
 		return 0, g.report(ctx, cluster, heldCondition(cluster))
-	case s.held && !resume:
-		g.held.WithLabelValues(name).Set(1)
-		return 0, nil
 	}
-	if s.held || !s.raised.IsZero() {
+	if d.held || !s.raised.IsZero() {
 		if err := g.writeEpoch(ctx, conn, cluster, max(own, theirs)+1); err != nil {
 			return 0, err
 		}
 		s.epoch = max(own, theirs) + 1
 	}
-	if !resume {
-		return 0, nil
+	if d.resume {
+		if err := g.report(ctx, cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
+			return 0, err
+		}
 	}
-	if err := g.report(ctx, cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
-		return 0, err
+	if !s.held && !d.resume {
+		return 0, nil
 	}
 	s.held = false
 	g.held.WithLabelValues(name).Set(0)
@@ -185,6 +184,25 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 		f(name)
 	}
 	return 0, nil
+}
+
+// decision is what is to be done about a member.
+type decision struct {
+	held   bool // nothing may be written to it
+	stated bool // its condition reports that
+	resume bool // a person allowed to go on
+}
+
+// decide compares the counts, and reads the annotations and the condition of a Cluster.
+func decide(cluster *clusterv1alpha1.Cluster, own, theirs int32) decision {
+	d := decision{stated: isHeld(cluster)}
+	byAnnotation := isHeldByAnnotation(cluster)
+	d.held = d.stated || byAnnotation || theirs > own // a second control plane with the same storage may write, too
+	if d.stated && !byAnnotation {
+		since := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld).LastTransitionTime
+		d.resume = !clusterv1alpha1.ResumedAt(cluster).Before(since.Time)
+	}
+	return d
 }
 
 func (g *Guard) forget(name string) {
