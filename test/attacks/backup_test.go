@@ -103,9 +103,12 @@ func TestBackupAndRestore(t *testing.T) {
 	})
 	made := fleettest.ConfigMap(ns, "made", nil)
 	promote := []string{"promote", "--orphans", "--with-policy", "--cluster", "east", "-n", ns, "--kubeconfig", hub.Kubeconfig}
-	if text := run(append(promote, "--dry-run")...); !strings.Contains(text, "would be created") {
-		t.Errorf("promote --dry-run printed %s", text)
-	}
+	until(t, func() error { // the member takes a moment to give the rights
+		if r := fleettest.Flagship(t, append(promote, "--dry-run")...); r.Code != 0 || !strings.Contains(r.Stdout, "would be created") {
+			return fmt.Errorf("promote --dry-run: %+v", r)
+		}
+		return nil
+	})
 	fleettest.ExpectAbsent(t, hub.Cluster, made)
 	if text := run(promote...); !strings.Contains(text, "made") || strings.Contains(text, "would be created") {
 		t.Errorf("promote printed %s", text)
