@@ -171,12 +171,14 @@ func (k *Keeper) before(ctx context.Context, d deletion) (*stored.Deleted, error
 		Record: history.Record{Time: d.at, Author: history.Author{User: d.user}, Part: fleetv1alpha1.RevisionTemplate, State: was.state}, UID: d.uid,
 	}
 	if d.ref.Namespace != "" {
-		namespace := &corev1.Namespace{}
-		err := k.Client.Get(ctx, client.ObjectKey{Name: d.ref.Namespace}, namespace)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading namespace %s: %w", d.ref.Namespace, err)
+		// As of then: by now the name may belong to another tenant.
+		then := &corev1.NamespaceList{}
+		if err := k.listAt(ctx, then, strconv.FormatUint(d.asOf, 10), client.MatchingFields{metav1.ObjectNameField: d.ref.Namespace}); err != nil {
+			return nil, err
 		}
-		kept.NamespaceUID = namespace.UID
+		if len(then.Items) == 1 {
+			kept.NamespaceUID = then.Items[0].UID
+		}
 	}
 	return kept, nil
 }

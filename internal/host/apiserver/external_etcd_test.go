@@ -40,7 +40,7 @@ func startExternalEtcd(t *testing.T) (*embed.Etcd, etcd.External) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%d", fleettest.FreePort(t))}
+	endpoint := url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%s", fleettest.FreePort(t))}
 
 	config := embed.NewConfig()
 	config.Dir, config.LogLevel, config.UnsafeNoFsync = filepath.Join(dir, "data"), "panic", true

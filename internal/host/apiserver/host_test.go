@@ -171,7 +171,7 @@ func TestOpenAPIFollowsADefinition(t *testing.T) {
 // TestACustomResourceIsNotMissingAtTheStart: an early request gets an answer to retry, not that there is no such
 // kind.
 func TestACustomResourceIsNotMissingAtTheStart(t *testing.T) {
-	port := fmt.Sprintf("%s=%d", childPort, fleettest.FreePort(t))
+	port := fmt.Sprintf("%s=%s", childPort, fleettest.FreePort(t))
 	dir := t.TempDir()
 	running := startChild(t, dir, port)
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))

@@ -74,7 +74,7 @@ func paths(t *testing.T, client kubernetes.Interface, verb string) (found []stri
 func TestTheFirstRequestsAfterARestart(t *testing.T) {
 	const groups = 5
 	dir, role := t.TempDir(), childRole+"=Hub"
-	port := fmt.Sprintf("%s=%d", childPort, fleettest.FreePort(t))
+	port := fmt.Sprintf("%s=%s", childPort, fleettest.FreePort(t))
 	first := startChild(t, dir, role, port)
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
 	if err != nil {
