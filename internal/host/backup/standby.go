@@ -1,8 +1,10 @@
 package backup
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -59,7 +61,7 @@ func (s *Standby) Update(ctx context.Context, progress func(keys int64)) (_ Stor
 	if id, _, _ := strings.Cut(present, "-"); id == newest.ControlPlane && next <= present {
 		return newest, false, nil
 	}
-	if err := s.restore(ctx, newest, next, progress); err != nil {
+	if err := s.restore(ctx, newest, next, present, progress); err != nil {
 		return newest, false, err
 	}
 	if present != "" { // the link of a server that runs does not change
@@ -131,7 +133,7 @@ func lockStandby(dir string) (*datadir.Lock, error) {
 const partial = "partial"
 
 // restore makes a data directory of a backup. It gets its name when it is complete.
-func (s *Standby) restore(ctx context.Context, from Stored, name string, progress func(keys int64)) (err error) {
+func (s *Standby) restore(ctx context.Context, from Stored, name, present string, progress func(keys int64)) (err error) {
 	dir := filepath.Join(s.Dir, partial)
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("removing what an interrupted restore left: %w", err)
@@ -147,6 +149,9 @@ func (s *Standby) restore(ctx context.Context, from Stored, name string, progres
 	if _, _, err := Restore(ctx, file, Storage{DataDir: dir}, progress, s.Identities...); err != nil {
 		return fmt.Errorf("restoring %s: %w", from.Path, err)
 	}
+	if err := s.checkOrigin(dir, present, from); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
 	lock, err := datadir.Acquire(dir)
 	if err != nil {
 		return err
@@ -157,6 +162,38 @@ func (s *Standby) restore(ctx context.Context, from Stored, name string, progres
 	}
 	if err := os.Rename(dir, filepath.Join(s.Dir, name)); err != nil {
 		return fmt.Errorf("naming the data directory: %w", err)
+	}
+	return nil
+}
+
+// checkOrigin returns an error unless a data directory was made by who has the private key of the control plane's authority, which is the one
+// that the standby has already, if it has one. Whoever may write to the repository can put a backup there that recipients decrypt, since
+// their keys are public, and no person checks each backup that a standby restores.
+func (s *Standby) checkOrigin(dir, present string, from Stored) error {
+	certificate, key := filepath.Join("pki", "ca.crt"), filepath.Join("pki", "ca.key")
+	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, certificate), filepath.Join(dir, key)); err != nil {
+		return fmt.Errorf("%s is not restored: its authority has no private key that belongs to it: %w", from.Path, err)
+	}
+	id, err := controlPlane(dir)
+	if err != nil {
+		return err
+	}
+	if id != from.ControlPlane {
+		return fmt.Errorf("%s is not restored: it is a backup of the control plane %s", from.Path, id)
+	}
+	if was, _, _ := strings.Cut(present, "-"); was != id {
+		return nil
+	}
+	is, err := os.ReadFile(filepath.Join(dir, certificate))
+	if err != nil {
+		return fmt.Errorf("reading the restored authority: %w", err)
+	}
+	trusted, err := os.ReadFile(filepath.Join(s.Dir, present, certificate))
+	if err != nil {
+		return fmt.Errorf("reading the authority of the standby: %w", err)
+	}
+	if !bytes.Equal(is, trusted) {
+		return fmt.Errorf("%s is not restored: its authority is another one than that of the standby", from.Path)
 	}
 	return nil
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/pki"
 	"github.com/flagship-k8s/flagship/internal/host/backup"
 	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
 )
@@ -27,10 +29,29 @@ type standby struct {
 func newStandby(t *testing.T) *standby {
 	t.Helper()
 	s := &standby{t: t, from: dataDir(t), own: key(t)}
+	authority(t, s.from)
 	s.Standby = backup.Standby{
 		Dir: filepath.Join(t.TempDir(), "standby"), From: repository.Directory(filepath.Join(t.TempDir(), "backups")), Identities: []age.Identity{s.own},
 	}
 	return s
+}
+
+// authority gives a control plane a new authority.
+func authority(t *testing.T, of backup.Storage) {
+	t.Helper()
+	keys := filepath.Join(of.DataDir, "pki")
+	for _, name := range []string{"ca.crt", "ca.key"} {
+		if err := os.Remove(filepath.Join(keys, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := pki.Open(keys, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dir.Authority("ca", "test"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // save stores a value and makes a backup.
@@ -49,6 +70,16 @@ func (s *standby) update(want bool) {
 	if err != nil || updated != want {
 		s.t.Fatalf("updated %t, %v; want %t", updated, err, want)
 	}
+}
+
+// all are the backups, the newest first.
+func (s *standby) all() []backup.Stored {
+	s.t.Helper()
+	found, err := backup.List(s.t.Context(), s.From)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found
 }
 
 // current is the data directory that a server would be started on.
@@ -106,11 +137,7 @@ func TestAStandbyDoesNotGoBack(t *testing.T) {
 	s.save(now, "first")
 	s.save(now.Add(time.Hour), "second")
 	s.update(true)
-	all, err := backup.List(t.Context(), s.From)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.From.Delete(t.Context(), filepath.Base(all[0].Path)); err != nil {
+	if err := s.From.Delete(t.Context(), filepath.Base(s.all()[0].Path)); err != nil {
 		t.Fatal(err)
 	}
 	s.update(false)
@@ -126,11 +153,8 @@ func TestABackupThatCannotBeRestored(t *testing.T) {
 	s.update(true)
 	before := s.current()
 	s.save(now.Add(time.Hour), "second")
-	all, err := backup.List(t.Context(), s.From)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(all[0].Path, all[0].Bytes-1); err != nil {
+	second := s.all()[0]
+	if err := os.Truncate(second.Path, second.Bytes-1); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.Update(t.Context(), ignore); err == nil {
@@ -187,10 +211,47 @@ func TestAStandbyKnowsItsControlPlane(t *testing.T) {
 	if _, _, err := s.Update(t.Context(), ignore); err == nil || !strings.Contains(err.Error(), "set --control-plane") {
 		t.Errorf("with backups of two control planes: %v", err)
 	}
-	all, err := backup.List(t.Context(), s.From)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.ControlPlane = all[1].ControlPlane
+	s.ControlPlane = s.all()[1].ControlPlane
 	s.update(true)
+}
+
+// TestABackupOfOthersIsNotRestored: who may write to the repository puts a backup there, under the name of a newer one of the control plane.
+func TestABackupOfOthersIsNotRestored(t *testing.T) {
+	for name, tc := range map[string]struct {
+		forge func(t *testing.T, s *standby)
+		want  string
+	}{
+		"another authority": {func(t *testing.T, s *standby) { authority(t, s.from) }, "is a backup of the control plane"},
+		"without the private key": {func(t *testing.T, s *standby) {
+			certificate := filepath.Join(s.from.DataDir, "pki", "ca.crt")
+			own, err := os.ReadFile(certificate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			authority(t, s.from)
+			if err := os.WriteFile(certificate, own, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "no private key that belongs to it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStandby(t)
+			s.save(now, "first")
+			s.update(true)
+			before, own := s.current(), s.all()[0].ControlPlane
+			tc.forge(t, s)
+			forged := create(t, s.from, s.own.Recipient())
+			later := "flagship-" + own + "-20270102T030405Z.tar.gz.age"
+			if _, err := s.From.Write(t.Context(), later, func(w io.Writer) error { _, err := w.Write(forged); return err }); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.Update(t.Context(), ignore); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, want %q in it", err, tc.want)
+			}
+			if s.current() != before {
+				t.Errorf("the standby has %s, want %s", s.current(), before)
+			}
+			s.expectDirs(1)
+		})
+	}
 }
