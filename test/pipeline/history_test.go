@@ -523,27 +523,6 @@ func comeBack(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	fleettest.ExpectEventually(t, fleet.Member("member1"), fleettest.Secret(ns, "token", nil), fleettest.Exists)
 }
 
-// TestWhatWasDeletedBelongsToItsNamespace: a namespace that is empty ends and is created again before deletions in it are stored. Its next
-// tenant does not see them.
-func TestWhatWasDeletedBelongsToItsNamespace(t *testing.T) {
-	t.Parallel()
-	fleet := shared.Start(t)
-	ns := fleet.Namespace(t)
-	last := fleettest.ConfigMap(ns, "last", nil)
-	policy := fleettest.Policy(ns, "last", fleettest.To("member1"), last)
-	fleettest.Create(t, fleet.Hub, last, policy)
-	fleettest.ExpectEventually(t, fleet.Member("member1"), last.DeepCopy(), fleettest.Exists)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	fleettest.Delete(t, fleet.Hub, last.DeepCopy(), policy, namespace.DeepCopy())
-	fleettest.ExpectGone(t, fleet.Hub, namespace.DeepCopy())
-	fleettest.Create(t, fleet.Hub, namespace.DeepCopy())
-	expectDeleted(t, fleet, ns, "ConfigMap/last")
-	next := mayUndelete(t, fleet, ns, "configmaps")
-	if got := deletedIn(t.Context(), t, next, ns); len(got) > 0 {
-		t.Errorf("the next tenant of a namespace sees what the last one deleted: %v", got)
-	}
-}
-
 // timelineOf is what happened in a namespace lately, as a user sees it.
 func timelineOf(t *testing.T, as *fleettest.Cluster, ns string) []string {
 	t.Helper()
