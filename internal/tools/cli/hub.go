@@ -23,11 +23,11 @@ func DefaultDir(dir *string) (err error) {
 		*dir, err = StateDir()
 		return err
 	}
-	if info, err := os.Lstat(*dir); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		return nil // one that is missing is made or reported by its user
-	}
-	if *dir, err = filepath.EvalSymlinks(*dir); err != nil {
-		return fmt.Errorf("following --data-dir: %w", err)
+	// A directory that is missing is made or reported by its user.
+	if info, err := os.Lstat(*dir); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		if *dir, err = filepath.EvalSymlinks(*dir); err != nil {
+			return fmt.Errorf("following --data-dir: %w", err)
+		}
 	}
 	return nil
 }
