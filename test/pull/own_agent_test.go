@@ -13,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,14 @@ func TestOwnAgent(t *testing.T) {
 	agent := register()
 	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "far"}}
 	fleettest.ExpectEventually(t, hub.Cluster, cluster, ready(metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason, ""))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: "far"}}
+	fleettest.ExpectEventually(t, hub.Cluster, lease, func(l *coordinationv1.Lease) error {
+		expiry, err := time.Parse(time.RFC3339, l.Annotations[clusterv1alpha1.AgentCertificateExpiryAnnotation])
+		if version := l.Annotations[clusterv1alpha1.AgentVersionAnnotation]; version == "" || err != nil || !expiry.After(time.Now()) {
+			return fmt.Errorf("the agent reports the version %q and the certificate's expiry %s: %v", version, expiry, err)
+		}
+		return nil
+	})
 
 	web := fleettest.Deployment("shop", "web", 2)
 	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, fleettest.Policy("shop", "web", fleettest.To("far"), web), web)

@@ -27,6 +27,14 @@ const KarmadaRegistrar = "rbac-generator"
 // credentials. Such a certificate names no Cluster object: without this list, that of an earlier Cluster of the name would be of use.
 const AgentCredentialsAnnotation = "flagship.io/agent-credentials"
 
+// Annotations of the Lease of a Cluster in Pull mode, which its agent renews. They are what the agent reports, and nothing is decided by them.
+const (
+	// AgentVersionAnnotation is the version of the agent.
+	AgentVersionAnnotation = "flagship.io/agent-version"
+	// AgentCertificateExpiryAnnotation is when the certificate of the agent expires, in RFC 3339.
+	AgentCertificateExpiryAnnotation = "flagship.io/agent-certificate-expiry"
+)
+
 // TokenClusterAnnotation, on the Secret of a bootstrap token, names the only Cluster whose agent can be registered with the token.
 const TokenClusterAnnotation = "flagship.io/registers-cluster"
 

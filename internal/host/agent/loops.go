@@ -211,13 +211,19 @@ func addChecks(mgr ctrl.Manager, loops *controlloop.Set, behind *tunnel.Agent) e
 	return nil
 }
 
-// heartbeat renews the Lease of the cluster, by which the control plane recognizes that the agent runs.
+// heartbeat renews the Lease of the cluster, by which the control plane recognizes that the agent runs. It also has the version of the agent,
+// and when its certificate expires.
 func heartbeat(kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster) manager.Runnable {
 	renewer := lease.NewController(o.Clock, kube, cluster.Name, int32(o.LeaseDuration.Seconds()), nil, o.LeaseDuration/4,
 		cluster.Name, clusterv1alpha1.ClusterNamespace, func(l *coordinationv1.Lease) error {
 			l.OwnerReferences = []metav1.OwnerReference{{
 				APIVersion: clusterv1alpha1.SchemeGroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
 			}}
+			metav1.SetMetaDataAnnotation(&l.ObjectMeta, clusterv1alpha1.AgentVersionAnnotation, version.Get().Version)
+			delete(l.Annotations, clusterv1alpha1.AgentCertificateExpiryAnnotation)
+			if expiry, known := certificateExpiry(o.Credential); known {
+				metav1.SetMetaDataAnnotation(&l.ObjectMeta, clusterv1alpha1.AgentCertificateExpiryAnnotation, expiry.UTC().Format(time.RFC3339))
+			}
 			return nil
 		})
 	return manager.RunnableFunc(func(ctx context.Context) error {

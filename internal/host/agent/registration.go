@@ -136,12 +136,18 @@ func (r *registration) persist(ctx context.Context, request func() error) error 
 
 // expired returns that the certificate of the agent has expired, as part of a message, "" otherwise: the API server does not name the cause.
 func (r *registration) expired(now time.Time) string {
-	content, err := os.ReadFile(r.credential)
-	if err != nil {
-		return ""
-	}
-	if end, err := credential.Expiry(content); err == nil && now.After(end) {
+	if end, known := certificateExpiry(r.credential); known && now.After(end) {
 		return ", whose certificate expired at " + end.UTC().Format(time.RFC3339)
 	}
 	return ""
+}
+
+// certificateExpiry returns when the certificate in the file of a credential expires; false without a file, and if there is no certificate in it.
+func certificateExpiry(file string) (time.Time, bool) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return time.Time{}, false
+	}
+	end, err := credential.Expiry(content)
+	return end, err == nil
 }

@@ -30,6 +30,9 @@ const (
 	freeShare, freeBytes = 0.5, 64 << 20
 	// clockOff is the difference above which a member has the condition ClockInSync.
 	clockOff = time.Minute
+	// agentRenewalLate is what is left of a certificate that an agent has not renewed in time. It renews after half of its life, of 30 days by
+	// default.
+	agentRenewalLate = 24 * time.Hour
 	// stuckLoop is the age of a reconcile above which a loop is stuck, in seconds.
 	stuckLoop = 300
 	// oldestKubernetes is the oldest version of members that is supported.
@@ -175,7 +178,7 @@ func Credentials(f Facts) []Result {
 	return r.done("%d tokens for members are renewed in time", len(tokens))
 }
 
-// Agents checks the certificates that agents request. The control plane has no other record of them.
+// Agents checks what agents report of themselves, and the certificates that they request.
 func Agents(f Facts) []Result {
 	r := &report{check: "agents"}
 	if !r.unread("certificate requests", f.Requests.Err) {
@@ -188,13 +191,43 @@ func Agents(f Facts) []Result {
 			}
 		}
 	}
+	read := !r.unread("leases of agents", f.Agents.Err)
 	pull := 0
 	for i := range f.Clusters.Value {
-		if f.Clusters.Value[i].Spec.SyncMode == clusterv1alpha1.Pull {
-			pull++
+		c := &f.Clusters.Value[i]
+		if c.Spec.SyncMode != clusterv1alpha1.Pull {
+			continue
+		}
+		pull++
+		if agent, reports := f.Agents.Value[c.Name]; read && reports {
+			r.agent(f, c.Name, agent)
 		}
 	}
-	return r.done("%d members in Pull mode, no certificate request is refused or late", pull)
+	return r.done("%d members in Pull mode, certificates are renewed in time", pull)
+}
+
+// agent checks one. An agent of Karmada reports neither.
+func (r *report) agent(f Facts, cluster string, agent Agent) {
+	if left := agent.Expires.Sub(f.Now); !agent.Expires.IsZero() && left < agentRenewalLate {
+		next := "see the log of the agent; 'flagship token create' and 'flagship register' give it a new one"
+		if left <= 0 {
+			r.add(Failure, next, "%s: the certificate of the agent has expired %s ago", cluster, duration.HumanDuration(-left))
+		} else {
+			r.add(Warning, next, "%s: the certificate of the agent expires in %s", cluster, duration.HumanDuration(left))
+		}
+	}
+	own := f.Metrics.Value["flagship_build_info"]
+	if len(own) == 0 {
+		return
+	}
+	hub, hubErr := version.ParseSemantic(own[0].Labels["version"])
+	is, err := version.ParseSemantic(agent.Version)
+	if hubErr != nil || err != nil {
+		return // not a release: there is no order
+	}
+	if is.Major() != hub.Major() || max(is.Minor(), hub.Minor())-min(is.Minor(), hub.Minor()) > 1 {
+		r.add(Warning, "docs/upgrade.md", "%s: its agent is %s and the control plane is %s; one minor version apart is supported", cluster, is, hub)
+	}
 }
 
 // Clocks checks the clocks of members, and of the caller.

@@ -74,12 +74,35 @@ func TestAHealthyControlPlane(t *testing.T) {
 	}
 }
 
+// TestAgentsThatAreWell: one minor version apart, of no release, or Karmada's, which report nothing.
+func TestAgentsThatAreWell(t *testing.T) {
+	for _, a := range []Agent{{}, {Version: "v0.9.4", Expires: now.Add(20 * 24 * time.Hour)}, {Version: "v0.8.0"}, {Version: "v0.10.0"}, {Version: "1a2b3c4-dirty"}} {
+		f := healthy()
+		f.Clusters.Value[0].Spec.SyncMode = clusterv1alpha1.Pull
+		f.Agents.Value = map[string]Agent{"m1": a}
+		f.Metrics.Value["flagship_build_info"] = []Sample{{Labels: map[string]string{"version": "v0.9.0"}, Value: 1}}
+		if results := Agents(f); len(results) != 1 || results[0].Status != OK {
+			t.Errorf("%+v: got %+v", a, results)
+		}
+	}
+}
+
 func TestWhatIsFound(t *testing.T) {
 	condition := func(c metav1.Condition) func(*Facts) {
 		return func(f *Facts) { meta.SetStatusCondition(&f.Clusters.Value[0].Status.Conditions, c) }
 	}
 	metric := func(name string, value float64) func(*Facts) {
 		return func(f *Facts) { f.Metrics.Value[name][0].Value = value }
+	}
+	// agent adds the member m2, which has one, to a control plane of release 0.9.0.
+	agent := func(a Agent) func(*Facts) {
+		return func(f *Facts) {
+			m2 := f.Clusters.Value[0].DeepCopy()
+			m2.Name, m2.Spec.SyncMode = "m2", clusterv1alpha1.Pull
+			f.Clusters.Value = append(f.Clusters.Value, *m2)
+			f.Agents.Value = map[string]Agent{"m2": a}
+			f.Metrics.Value["flagship_build_info"] = []Sample{{Labels: map[string]string{"version": "v0.9.0"}, Value: 1}}
+		}
 	}
 	for name, tc := range map[string]struct {
 		breaks func(*Facts)
@@ -105,6 +128,11 @@ func TestWhatIsFound(t *testing.T) {
 		"TokenLate":        {metric("flagship_credential_renewal_timestamp_seconds", float64(now.Add(-2*time.Hour).Unix())), "credentials", Warning, "renewed 120m ago"},
 		"AgentRefused":     {func(f *Facts) { f.Requests.Value = []Request{{"csr-1", "m2", now, true}} }, "agents", Warning, "m2: the certificate request of the agent was refused"},
 		"AgentWaits":       {func(f *Facts) { f.Requests.Value = []Request{{"csr-1", "m2", now.Add(-time.Hour), false}} }, "agents", Warning, "waits for 60m"},
+		"AgentEnded":       {agent(Agent{Expires: now.Add(-time.Hour)}), "agents", Failure, "m2: the certificate of the agent has expired 60m ago"},
+		"AgentEnds":        {agent(Agent{Expires: now.Add(time.Hour)}), "agents", Warning, "m2: the certificate of the agent expires in 60m"},
+		"AgentOld":         {agent(Agent{Version: "v0.7.3"}), "agents", Warning, "m2: its agent is 0.7.3 and the control plane is 0.9.0"},
+		"AgentNew":         {agent(Agent{Version: "v1.0.0"}), "agents", Warning, "m2: its agent is 1.0.0"},
+		"AgentsHidden":     {func(f *Facts) { f.Agents.Err = forbidden }, "agents", Unchecked, "leases of agents: forbidden"},
 		"OwnClock":         {func(f *Facts) { f.HubTime.Value = now.Add(2 * time.Minute) }, "clocks", Warning, "this machine is 2m"},
 		"MemberClock":      {condition(clusterv1alpha1.ClockDiffers("1h0m ahead of")), "clocks", Warning, "m1: the clock of the cluster is 1h0m ahead"},
 		"MemberDead":       {condition(clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReachableReason, "no route")), "members", Failure, "m1: ClusterNotReachable since"},

@@ -33,6 +33,8 @@ type Facts struct {
 	Members map[string]Member
 	// Requests are the CertificateSigningRequests of agents that are not signed.
 	Requests Read[[]Request]
+	// Agents are what the agents of Clusters in Pull mode report, by the name of the Cluster.
+	Agents Read[map[string]Agent]
 	// Bindings, Works and Namespaces are those of the whole control plane.
 	Bindings, Works Read[[]Object]
 	Namespaces      Read[[]Object]
@@ -59,6 +61,14 @@ type Member struct {
 	Answer error
 	// Denied are the rights that the account of the control plane lacks in the member.
 	Denied Read[[]string]
+}
+
+// Agent is what the agent of a member reports.
+type Agent struct {
+	// Version is that of the program; "" if it reports none.
+	Version string
+	// Expires is when its certificate expires; zero if it reports none.
+	Expires time.Time
 }
 
 // Request is a CertificateSigningRequest of an agent.

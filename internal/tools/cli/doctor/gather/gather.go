@@ -8,6 +8,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,7 +55,7 @@ func Facts(ctx context.Context, o Options) (checks.Facts, error) {
 	r.answer(ctx, &f)
 	if f.Ready.Err != nil {
 		for _, err := range []*error{
-			&f.Metrics.Err, &f.Clusters.Err, &f.Certificates.Err, &f.Kubernetes.Err, &f.HubTime.Err, &f.Requests.Err, &f.Bindings.Err,
+			&f.Metrics.Err, &f.Clusters.Err, &f.Certificates.Err, &f.Kubernetes.Err, &f.HubTime.Err, &f.Requests.Err, &f.Agents.Err, &f.Bindings.Err,
 			&f.Works.Err, &f.Namespaces.Err, &f.Orphans.Err,
 		} {
 			*err = errNoAnswer
@@ -70,6 +71,7 @@ func Facts(ctx context.Context, o Options) (checks.Facts, error) {
 		func() { f.Metrics.Value, f.Metrics.Err = r.metrics(ctx) },
 		func() { f.Kubernetes.Value, f.Kubernetes.Err = r.version(ctx) },
 		func() { f.Requests.Value, f.Requests.Err = r.requests(ctx) },
+		func() { f.Agents.Value, f.Agents.Err = r.agents(ctx) },
 		func() { f.Works.Value, f.Works.Err = r.works(ctx) },
 		func() { f.Namespaces.Value, f.Namespaces.Err = r.namespaces(ctx) },
 		func() { f.Orphans.Value, f.Orphans.Err = r.orphans(ctx) },
@@ -244,6 +246,18 @@ func (r *reader) requests(ctx context.Context) (found []checks.Request, err erro
 		}
 	})
 	return found, err
+}
+
+// agents reads what agents report in the Leases of their Clusters.
+func (r *reader) agents(ctx context.Context) (map[string]checks.Agent, error) {
+	found := map[string]checks.Agent{}
+	return found, each(ctx, r, &coordinationv1.LeaseList{}, func(l *coordinationv1.LeaseList) {
+		for i := range l.Items {
+			agent := checks.Agent{Version: l.Items[i].Annotations[clusterv1alpha1.AgentVersionAnnotation]}
+			agent.Expires, _ = time.Parse(time.RFC3339, l.Items[i].Annotations[clusterv1alpha1.AgentCertificateExpiryAnnotation])
+			found[l.Items[i].Name] = agent
+		}
+	}, client.InNamespace(clusterv1alpha1.ClusterNamespace))
 }
 
 func (r *reader) orphans(ctx context.Context) ([]checks.Orphans, error) {
