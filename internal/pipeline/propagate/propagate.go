@@ -176,10 +176,11 @@ func (p *propagator) bindingOf(ctx context.Context, ref hubstore.Ref) (workv1alp
 	return p.bindingAt(ctx, ref, bindings.AlternativeKey(ref))
 }
 
-// freeName is the name for a new binding of a template.
+// freeName is the name for a new binding of a template. The cache may show the template's own binding only now, since an earlier
+// reconcile created it: that name is not taken by another template, and creating it again returns AlreadyExists.
 func (p *propagator) freeName(ctx context.Context, ref hubstore.Ref) (string, error) {
-	taken, err := p.bindingAt(ctx, ref, bindings.Key(ref))
-	if err != nil || taken == nil {
+	present, err := p.bindingAt(ctx, ref, bindings.Key(ref))
+	if err != nil || present == nil || !p.bindsOther(present, ref) {
 		return bindings.Key(ref).Name, err
 	}
 	return bindings.AlternativeKey(ref).Name, nil

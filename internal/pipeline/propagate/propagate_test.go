@@ -311,32 +311,6 @@ func TestASuccessorOfTheSameName(t *testing.T) {
 	h.expectWrites("nothing is left to do")
 }
 
-func TestEqualNamesInTwoGroups(t *testing.T) {
-	anything := with(func(s *policyv1alpha1.PropagationSpec) {
-		s.ResourceSelectors = append(s.ResourceSelectors,
-			policyv1alpha1.ResourceSelector{APIVersion: "apps/v1", Kind: "Deployment"},
-			policyv1alpha1.ResourceSelector{APIVersion: "example.io/v1", Kind: "Deployment"})
-	})
-	h := newHub(t, pp("p", anything))
-	h.reconcile(h.deployment("web"))
-	other := h.object(hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Deployment"}, Namespace: "shop", Name: "web"}, nil, 1)
-	h.writes = nil
-	h.reconcile(other)
-	second := workv1alpha2.AlternativeBindingName(other.GroupVersionKind.GroupKind(), "shop", "web")
-	h.expectWrites("the name is taken", "patch template web", "create ResourceBinding "+second)
-	h.writes = nil
-	h.reconcile(other)
-	h.expectWrites("it is found again")
-	first := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-deployment"}}
-	h.update(first, func() { first.Finalizers = nil })
-	if err := h.client.Delete(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	h.writes = nil
-	h.reconcile(other)
-	h.expectWrites("it keeps its name when the other is free")
-}
-
 func TestPolicyDeletionReleases(t *testing.T) {
 	for reason, finalizer := range map[string]bool{"with finalizer": true, "without": false} {
 		t.Run(reason, func(t *testing.T) {
