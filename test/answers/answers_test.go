@@ -1,14 +1,17 @@
 package answers_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +22,7 @@ import (
 )
 
 // TestAnswers runs every script on one fleet. A line `flagship ARGS` passes if the command succeeds and prints what docs/answers.md has for
-// it; `! flagship ARGS` if it fails and prints that.
+// it; `! flagship ARGS` if it fails and prints that. A line `until N flagship ARGS` is Ctrl-C after N lines.
 func TestAnswers(t *testing.T) {
 	page := openPage(t)
 	fleet := troubled(t)
@@ -27,19 +30,22 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("Scripts", func(t *testing.T) {
-		testscript.Run(t, testscript.Params{
-			Dir:                filepath.Join("testdata", "script"),
-			RequireUniqueNames: true,
-			Setup: func(env *testscript.Env) error {
-				env.Setenv("KUBECONFIG", filepath.Join(fleet.Dir, "hub.kubeconfig"))
-				return nil
-			},
-			Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"flagship": func(ts *testscript.TestScript, fails bool, args []string) { page.compare(ts, binary, fails, args) },
-			},
+	for _, dir := range []string{"script", "repair"} { // one after the other: the second changes what the first is about
+		t.Run(dir, func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Dir:                filepath.Join("testdata", dir),
+				RequireUniqueNames: true,
+				Setup: func(env *testscript.Env) error {
+					env.Setenv("KUBECONFIG", filepath.Join(fleet.Dir, "hub.kubeconfig"))
+					return nil
+				},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"flagship": func(ts *testscript.TestScript, fails bool, args []string) { page.compare(ts, binary, fails, args) },
+					"until":    func(ts *testscript.TestScript, _ bool, args []string) { page.interrupt(ts, binary, args) },
+				},
+			})
 		})
-	})
+	}
 	page.close(t)
 	t.Run("Doctor", func(t *testing.T) { doctor(t, fleet, binary) })
 	t.Run("SupportBundle", func(t *testing.T) { supportBundle(t, fleet, binary) })
@@ -72,17 +78,56 @@ var block = regexp.MustCompile("(?m)^```console\n\\$ ([^\n]*)\n((?:[^`\n][^\n]*\
 // compare runs a command, and compares what it prints with its block.
 func (p *page) compare(ts *testscript.TestScript, binary string, fails bool, args []string) {
 	var out bytes.Buffer
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
+	cmd := command(ts, binary, args)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
 		ts.Fatalf("%v", err)
 	}
-	command := "flagship " + strings.Join(args, " ")
 	if (err != nil) != fails {
-		ts.Fatalf("%s ended with code %d and printed\n%s", command, cmd.ProcessState.ExitCode(), out.String())
+		ts.Fatalf("flagship %v ended with code %d and printed\n%s", args, cmd.ProcessState.ExitCode(), out.String())
 	}
+	p.find(ts, args, out.String())
+}
+
+// interrupt runs a command that goes on until Ctrl-C, and compares its first lines with its block.
+func (p *page) interrupt(ts *testscript.TestScript, binary string, args []string) {
+	lines, err := strconv.Atoi(args[0])
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	args = args[2:] // the second is flagship
+	var out strings.Builder
+	cmd := command(ts, binary, args)
+	printed, err := cmd.StdoutPipe()
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		ts.Fatalf("%v", err)
+	}
+	scanner := bufio.NewScanner(printed)
+	for i := 0; i < lines && scanner.Scan(); i++ {
+		out.WriteString(scanner.Text() + "\n")
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		ts.Fatalf("flagship %v ended before Ctrl-C, having printed\n%s", args, out.String())
+	}
+	_, _ = io.Copy(io.Discard, printed)
+	_ = cmd.Wait() // the interruption is its error
+	p.find(ts, args, out.String())
+}
+
+func command(ts *testscript.TestScript, binary string, args []string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
+	return cmd
+}
+
+// find compares what a command printed with its block.
+func (p *page) find(ts *testscript.TestScript, args []string, out string) {
+	command := "flagship " + strings.Join(args, " ")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen[command] = true
@@ -93,14 +138,14 @@ func (p *page) compare(ts *testscript.TestScript, binary string, fails bool, arg
 			return old
 		}
 		found = true
-		if got, want := steady(out.String()), steady(parts[2]); got != want && !p.rewrite {
+		if got, want := steady(out), steady(parts[2]); got != want && !p.rewrite {
 			ts.Logf("UPDATE_DOCS=1 go test ./test/answers writes docs/answers.md")
-			ts.Fatalf("%s printed\n%s\nwithout what differs from run to run\n%s\nand docs/answers.md has\n%s", command, out.String(), got, want)
+			ts.Fatalf("%s printed\n%s\nwithout what differs from run to run\n%s\nand docs/answers.md has\n%s", command, out, got, want)
 		}
 		if !p.rewrite {
 			return old
 		}
-		return fmt.Sprintf("```console\n$ %s\n%s```", command, out.String())
+		return fmt.Sprintf("```console\n$ %s\n%s```", command, out)
 	})
 	if !found {
 		ts.Fatalf("docs/answers.md has no block for %q", command)
@@ -128,8 +173,14 @@ func (p *page) close(t *testing.T) {
 func steady(text string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?`, "TIME"},
+		{`\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}\b`, "TIME"},
+		{`(?m)^\d\d:\d\d:\d\d\b`, "TIME"},
 		{`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b|\b\d+m\b`, "AGE"},
+		{` \(x\d+ over AGE\)`, ""},
 		{`\b([a-z0-9]+)-[a-z0-9]{8,10}-[a-z0-9]{5}\b`, "$1-POD"},
+		{`\bkube-api-access-[a-z0-9]{5}\b`, "TOKEN"},
+		{`\b10(\.\d+){3}\b`, "POD-ADDRESS"},
+		{`\b\d+(Mi|%)`, "AMOUNT"}, // what the simulated pods use
 		{`\bflagship-[0-9a-f]{8}\b`, "MANAGER"},
 		{`https://127\.0\.0\.1:\d+`, "ADDRESS"},
 		{`127\.0\.0\.1:\d+`, "ADDRESS"},

@@ -49,6 +49,18 @@ func troubled(t *testing.T) *fleettest.Fleet {
 	fleettest.ExpectEventually(t, fleet.Hub, prices, func(w *workv1alpha1.Work) error {
 		return fleettest.ConditionTrue(w.Status.Conditions, workv1alpha1.WorkApplied)
 	})
+	notes := fleettest.ConfigMap(shop, "notes", map[string]string{"a": "b"})
+	policy := fleettest.Policy(shop, "notes", fleettest.To("member1"), notes)
+	fleettest.Create(t, fleet.Hub, notes, policy)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), notes.DeepCopy(), fleettest.Exists)
+	fleettest.Create(t, fleet.Member("member1"), fleettest.ConfigMap(shop, "local", map[string]string{"a": "b"}))
+	fleettest.Delete(t, fleet.Hub, notes, policy)
+	fleettest.ExpectListed(t, fleet.Hub, &corev1.SecretList{}, "flagship-system", func(stored *corev1.SecretList) error {
+		if !slices.ContainsFunc(stored.Items, func(s corev1.Secret) bool { return strings.HasPrefix(s.Name, "flagship-deleted-") }) {
+			return errors.New("what was deleted is not stored")
+		}
+		return nil
+	})
 	fleet.KillMember(t, "member3")
 	web := fleettest.Deployment(shop, "web", 2)
 	for _, member := range []string{"member1", "member2"} {
@@ -76,6 +88,15 @@ func troubled(t *testing.T) *fleettest.Fleet {
 	})
 	fleettest.Update(t, fleet.Member("member1"), drifted, func(d *appsv1.Deployment) { *d.Spec.Replicas = 5 })
 	fleettest.ExpectEventually(t, fleet.Member("member1"), drifted, fleettest.Replicas(2))
+	settings := fleettest.ConfigMap(shop, "settings", nil)
+	fleettest.ExpectEventually(t, fleet.Member("member1"), settings, fleettest.Exists)
+	fleettest.Update(t, fleet.Member("member1"), settings, func(c *corev1.ConfigMap) { c.Data = map[string]string{"colour": "green", "size": "large"} })
+	paused := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workv1alpha1.ExecutionNamespace("member1"), Name: workv1alpha1.WorkName("ConfigMap", shop, "settings"),
+	}}
+	fleettest.ExpectEventually(t, fleet.Hub, paused, func(w *workv1alpha1.Work) error {
+		return fleettest.ConditionTrue(w.Status.Conditions, workv1alpha1.WorkDrifted)
+	})
 	for _, member := range []string{"member1", "member2"} {
 		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 			Namespace: workv1alpha1.ExecutionNamespace(member), Name: workv1alpha1.WorkName("Deployment", shop, "web"),
@@ -104,12 +125,12 @@ func troubled(t *testing.T) *fleettest.Fleet {
 		})
 	}
 	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, shop, func(events *corev1.EventList) error {
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name == "catalog" && e.Reason == "BackOff" {
-				return nil
+		for name, reason := range map[string]string{"catalog": "BackOff", "web": "FieldPutBack"} {
+			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.InvolvedObject.Name == name && e.Reason == reason }) {
+				return fmt.Errorf("%s has no event %s", name, reason)
 			}
 		}
-		return errors.New("no event about the image of catalog")
+		return nil
 	})
 	fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member3"}}, func(c *clusterv1alpha1.Cluster) error {
 		// The first failure after the kill may be that of a connection which was open, and another loop adds the taint.

@@ -36,6 +36,9 @@ func (r *receiver) Export(_ context.Context, request *collectorv1.ExportTraceSer
 	defer r.mu.Unlock()
 	for _, resource := range request.ResourceSpans {
 		for _, scope := range resource.ScopeSpans {
+			for _, s := range scope.Spans {
+				s.Attributes = append(s.Attributes, resource.Resource.Attributes...) // which process it is from
+			}
 			r.spans = append(r.spans, scope.Spans...)
 		}
 	}
@@ -69,7 +72,7 @@ func startReceiver(t *testing.T) (*receiver, string) {
 }
 
 // TestTraces: of one object, the request of the user, the reconcile of each stage and the write to the member are spans, which the binding and
-// the traces lead to.
+// the traces lead to. Those of an agent are among them.
 func TestTraces(t *testing.T) {
 	spans, address := startReceiver(t)
 	config := filepath.Join(t.TempDir(), "tracing.yaml")
@@ -77,13 +80,16 @@ func TestTraces(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hub := fleettest.StartHub(t, "--tracing-config-file", config)
+	hub := fleettest.StartHub(t, "--enable-bootstrap-token-auth", "--tracing-config-file", config)
 	member := fleettest.StartMember(t, "member1")
 	hub.Join(t, "member1", member.Kubeconfig)
+	far := fleettest.StartMember(t, "member2")
+	hub.StartAgent(t, "member2", far.Kubeconfig, "--tracing-endpoint", address)
 	prices := fleettest.ConfigMap("shop", "traced", map[string]string{"a": seed})
 	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, prices,
-		fleettest.Policy("shop", "traced", fleettest.To("member1"), prices))
+		fleettest.Policy("shop", "traced", fleettest.To("member1", "member2"), prices))
 	fleettest.ExpectEventually(t, member.Cluster, prices, fleettest.Exists)
+	fleettest.ExpectEventually(t, far.Cluster, prices, fleettest.Exists)
 
 	binding := "shop/" + workv1alpha2.BindingName("ConfigMap", "traced")
 	stages := []string{"propagate", "schedule", "render", "apply", "observe", "report", "aggregate"}
@@ -105,7 +111,13 @@ func TestTraces(t *testing.T) {
 			return strings.Contains(s.Name, "POST /api/v1/namespaces/{:namespace}/configmaps")
 		})
 	})
-	fleettest.Eventually(t, "the write to the member as a span of apply", func() bool { return written(spans.received(), binding) })
+	fleettest.Eventually(t, "the write to the member as a span of apply", func() bool { return written(spans.received(), binding, "member1", "") })
+	fleettest.Eventually(t, "the write of the agent as a span of apply", func() bool { return written(spans.received(), binding, "member2", "flagship-agent") })
+	fleettest.Eventually(t, "the report of the agent as a span", func() bool {
+		return slices.ContainsFunc(spans.received(), func(s *tracev1.Span) bool {
+			return s.Name == "report" && attributeOf(s, "flagship.binding") == binding && attributeOf(s, "flagship.cluster") == "member2"
+		})
+	})
 	for _, s := range spans.received() {
 		if strings.Contains(s.String(), seed) {
 			t.Errorf("a span has a part of an object: %s", s)
@@ -113,12 +125,12 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// written returns whether a write to the member is a child of a reconcile of a binding.
-func written(spans []*tracev1.Span, binding string) bool {
+// written returns whether a write to a member is a child of a reconcile of a binding, in a service if one is named.
+func written(spans []*tracev1.Span, binding, member, service string) bool {
 	return slices.ContainsFunc(spans, func(s *tracev1.Span) bool {
-		return s.Name == "apply" && attributeOf(s, "flagship.binding") == binding && slices.ContainsFunc(spans, func(c *tracev1.Span) bool {
+		return s.Name == "apply" && attributeOf(s, "flagship.binding") == binding && (service == "" || attributeOf(s, "service.name") == service) && slices.ContainsFunc(spans, func(c *tracev1.Span) bool {
 			return string(c.TraceId) == string(s.TraceId) && c.Kind == tracev1.Span_SPAN_KIND_CLIENT &&
-				strings.Contains(fmt.Sprint(c.Attributes), "member1/api/v1/namespaces/shop/configmaps/traced")
+				strings.Contains(fmt.Sprint(c.Attributes), member+"/api/v1/namespaces/shop/configmaps/traced")
 		})
 	})
 }

@@ -2,6 +2,7 @@ package attacks_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,10 +13,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	members "github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -116,10 +119,8 @@ func TestBackupAndRestore(t *testing.T) {
 	var uid types.UID
 	fleettest.ExpectEventually(t, member.Cluster, made, func(cm *corev1.ConfigMap) error { uid = cm.UID; return nil })
 
-	run("restore", "resume", "--all", "--kubeconfig", hub.Kubeconfig)
-	v.held(metav1.ConditionFalse)
+	resumeStepByStep(t, v, run)
 	expect("changed", "1")
-	expect("dropped", "1")
 	expect("made", "1")
 	// It is the template's now: it is managed, and no orphan any more.
 	fleettest.Update(t, hub.Cluster, made, func(cm *corev1.ConfigMap) { cm.Data["version"] = "2" })
@@ -176,4 +177,33 @@ func backUpUnderLoad(t *testing.T, hub *fleettest.Part, namespace string, args .
 		t.Fatal(err)
 	}
 	return path
+}
+
+// resumeStepByStep has what is missing made, then what differs changed, and at last what is not wanted any more deleted.
+func resumeStepByStep(t *testing.T, v *versions, run func(...string) string) {
+	t.Helper()
+	hub, expect := v.hub, v.expect
+	dropped := fleettest.ConfigMap(versionsNamespace, "dropped", nil)
+	run("restore", "resume", "--all", "--only", "create", "--kubeconfig", hub.Kubeconfig)
+	expect("dropped", "1")
+	findings(t, hub, map[string]members.Class{"changed": members.Different, "dropped": ""}, "restore", "status")
+	fleettest.Delete(t, hub.Cluster, dropped)
+	leaves := func(work *workv1alpha1.Work) bool { return work.DeletionTimestamp != nil }
+	fleettest.ExpectListed(t, hub.Cluster, &workv1alpha1.WorkList{}, workv1alpha1.ExecutionNamespace("east"), func(works *workv1alpha1.WorkList) error {
+		for i := range works.Items {
+			c := meta.FindStatusCondition(works.Items[i].Status.Conditions, workv1alpha1.WorkDispatching)
+			if leaves(&works.Items[i]) && c != nil && c.Reason == workv1alpha1.DispatchingHeldReason {
+				return nil
+			}
+		}
+		return errors.New("no Work that is being deleted waits")
+	})
+	expect("changed", "2")
+	run("restore", "resume", "--cluster", "east", "--only", "create,change", "--kubeconfig", hub.Kubeconfig)
+	expect("changed", "1")
+	expect("dropped", "1")
+	v.held(metav1.ConditionTrue)
+	run("restore", "resume", "--all", "--kubeconfig", hub.Kubeconfig)
+	v.held(metav1.ConditionFalse)
+	fleettest.ExpectGone(t, v.member.Cluster, dropped)
 }

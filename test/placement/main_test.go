@@ -94,13 +94,13 @@ func provider(zone string) string {
 }
 
 // join makes a cluster in pull mode that has no agent, and more capacity than any test needs.
-func join(t *testing.T, fleet *fleettest.Fleet, name, region, zone string) {
+func join(t testing.TB, fleet *fleettest.Fleet, name, region, zone string) {
 	t.Helper()
 	joinWith(t, fleet, name, region, zone, 1000)
 }
 
 // joinWith is join with the capacity, which the cluster has from the moment at which it is ready.
-func joinWith(t *testing.T, fleet *fleettest.Fleet, name, region, zone string, capacity int64) {
+func joinWith(t testing.TB, fleet *fleettest.Fleet, name, region, zone string, capacity int64) {
 	t.Helper()
 	rack := name[strings.LastIndex(name, "-")+1:]
 	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": region, "name": name, "rack": rack}}}

@@ -201,7 +201,11 @@ func membersArePreviewed(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	service := fleettest.Service(ns, "front")
 	secret := fleettest.Secret(ns, "key", map[string]string{"password": "correct-horse"})
 	rule := fleettest.Policy(ns, "front", fleettest.To("member1"), service, secret)
-	status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{Members: true}, service, secret, rule)
+	var status fleetv1alpha1.PreviewStatus
+	fleettest.Eventually(t, "member1 answers in time", func() bool {
+		status = previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{Members: true}, service, secret, rule)
+		return !slices.ContainsFunc(status.Copies, func(c fleetv1alpha1.PreviewCopy) bool { return strings.Contains(c.Message, "does not answer") })
+	})
 	found := map[string]string{}
 	for _, c := range status.Copies {
 		raw, err := json.Marshal(c)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,11 +18,7 @@ import (
 // losesTheControlPlane has the network between an agent and the control plane drop everything and forget its connections. The agent goes
 // on in its member, where nothing is deleted. When the network carries new connections, it opens some and does what it missed.
 func losesTheControlPlane(t *testing.T, hub, member *fleettest.Part, agent *fleettest.Agent, cluster *clusterv1alpha1.Cluster) {
-	network := fleettest.StartLink(t, agent.Cluster)
-	kubeconfig := filepath.Join(agent.Dir, "agent.kubeconfig")
-	direct := swap(t, kubeconfig, network.Kubeconfig)
-	agent.Kill()
-	agent.Start(t)
+	network, direct := throughNetwork(t, agent)
 	settings := fleettest.ConfigMap("shop", "settings", map[string]string{"value": "first"})
 	fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "settings", fleettest.To("far"), settings), settings)
 	has := func(value string) func(*corev1.ConfigMap) error {
@@ -51,12 +48,50 @@ func losesTheControlPlane(t *testing.T, hub, member *fleettest.Part, agent *flee
 		}
 		return nil
 	})
-	if err := os.WriteFile(kubeconfig, direct, 0o600); err != nil {
-		t.Fatal(err)
+	direct()
+	fleettest.ExpectEventually(t, hub.Cluster, cluster, ready(metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason, ""))
+}
+
+// getsWorksCompressed: Works are compressed between control plane and agent, in a watch and in the first list.
+func getsWorksCompressed(t *testing.T, hub, member *fleettest.Part, agent *fleettest.Agent) {
+	network, direct := throughNetwork(t, agent)
+	const size = 600_000
+	large := fleettest.ConfigMap("shop", "large", map[string]string{"text": strings.Repeat("a line of a configuration\n", size/26)})
+	before := network.Sent()
+	fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "large", fleettest.To("far"), large), large)
+	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap("shop", "large", nil), fleettest.Exists)
+	if sent := network.Sent() - before; sent > size/2 {
+		t.Errorf("for an object of %d bytes the control plane sent %d", size, sent)
 	}
 	agent.Kill()
+	before = network.Sent()
 	agent.Start(t)
-	fleettest.ExpectEventually(t, hub.Cluster, cluster, ready(metav1.ConditionTrue, clusterv1alpha1.ClusterReadyReason, ""))
+	// What is newer than the large object comes after it.
+	last := fleettest.ConfigMap("shop", "listed", nil)
+	fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "listed", fleettest.To("far"), last), last)
+	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap("shop", "listed", nil), fleettest.Exists)
+	if sent := network.Sent() - before; sent > size/2 {
+		t.Errorf("in its first lists an agent with an object of %d bytes got %d", size, sent)
+	}
+	direct()
+}
+
+// throughNetwork restarts an agent with a network between it and the control plane. Direct restarts it without.
+func throughNetwork(t *testing.T, agent *fleettest.Agent) (network *fleettest.Link, direct func()) {
+	t.Helper()
+	network = fleettest.StartLink(t, agent.Cluster)
+	kubeconfig := filepath.Join(agent.Dir, "agent.kubeconfig")
+	before := swap(t, kubeconfig, network.Kubeconfig)
+	agent.Kill()
+	agent.Start(t)
+	return network, func() {
+		t.Helper()
+		if err := os.WriteFile(kubeconfig, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		agent.Kill()
+		agent.Start(t)
+	}
 }
 
 // swap gives a file the content of another one, and returns what it had.

@@ -80,7 +80,7 @@ func start(t *testing.T) *servers {
 			links, urls = append(links, link), append(urls, "http://"+link.Address())
 		}
 		s.links = append(s.links, links)
-		hub := fleettest.StartHubIn(t, dir, "--etcd-servers", strings.Join(urls, ","), "--cluster-probe-period=1s", "--cluster-failure-threshold=3s", "--cluster-success-threshold=1s")
+		hub := fleettest.StartHubIn(t, dir, "--etcd-servers", strings.Join(urls, ","), "--enable-bootstrap-token-auth", "--cluster-probe-period=1s", "--cluster-failure-threshold=3s", "--cluster-success-threshold=1s")
 		hub.Name = fmt.Sprintf("server%d", i)
 		s.all = append(s.all, hub)
 	}

@@ -31,6 +31,7 @@ func TestServers(t *testing.T) {
 	s.converges(t, s.other(first))
 	load := s.startLoad(t)
 	t.Run("OtherKeys", func(t *testing.T) { otherKeys(t, s) })
+	t.Run("Tunnels", func(t *testing.T) { tunnelsEverywhere(t, s) })
 	t.Run("Paused", func(t *testing.T) { leaderPaused(t, s) })
 	t.Run("Partitioned", func(t *testing.T) { leaderPartitioned(t, s) })
 	t.Run("Etcd", func(t *testing.T) { etcdFails(t, s) })

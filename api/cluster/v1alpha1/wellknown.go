@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,6 +94,26 @@ const HoldDispatchingAnnotation = "flagship.io/hold-dispatching"
 // backup. It holds a time in RFC 3339, which is not before that of the condition DispatchingHeld.
 const ResumeDispatchingAnnotation = "flagship.io/resume-dispatching"
 
+// ResumeOperationsAnnotation on a Cluster lets the control plane make some kinds of writes while the condition DispatchingHeld is True. It holds
+// a time in RFC 3339, which is not before that of the condition, a space, and some of the operations, separated by commas.
+const ResumeOperationsAnnotation = "flagship.io/resume-operations"
+
+// Operations in ResumeOperationsAnnotation.
+const (
+	// ResumeCreate makes what the cluster lacks.
+	ResumeCreate = "create"
+	// ResumeChange makes what differs in the cluster as the control plane has it, newer objects included.
+	ResumeChange = "change"
+	// ResumeDelete deletes what the control plane made and does not want in the cluster any more. Orphans stay.
+	ResumeDelete = "delete"
+)
+
+// ResumedOperations are those in ResumeOperationsAnnotation, and when they were allowed; the zero time without one.
+func ResumedOperations(cluster *Cluster) (at time.Time, operations []string) {
+	when, which, _ := strings.Cut(cluster.Annotations[ResumeOperationsAnnotation], " ")
+	return timeOf(when), strings.Split(which, ",")
+}
+
 // ResumedAt is the time in ResumeDispatchingAnnotation; the zero time without one.
 func ResumedAt(cluster *Cluster) time.Time {
 	return timeIn(cluster, ResumeDispatchingAnnotation)
@@ -108,9 +129,13 @@ func BrakeKeepBefore(cluster *Cluster) time.Time {
 	return timeIn(cluster, BrakeKeepBeforeAnnotation)
 }
 
-// timeIn reads an annotation. What is no time counts as none, since acting on it would remove objects.
 func timeIn(cluster *Cluster, annotation string) time.Time {
-	t, err := time.Parse(time.RFC3339, cluster.Annotations[annotation])
+	return timeOf(cluster.Annotations[annotation])
+}
+
+// timeOf reads a time in an annotation. What is no time counts as none, since acting on it would remove objects.
+func timeOf(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}
 	}

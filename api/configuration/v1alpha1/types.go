@@ -341,6 +341,14 @@ type AgentConfiguration struct {
 	// +optional
 	DegradedAfter *metav1.Duration `json:"degradedAfter,omitempty"`
 
+	// TracingEndpoint is --tracing-endpoint.
+	// +optional
+	TracingEndpoint *string `json:"tracingEndpoint,omitempty"`
+
+	// TracingSamplingRatePerMillion is --tracing-sampling-rate-per-million.
+	// +optional
+	TracingSamplingRatePerMillion *int32 `json:"tracingSamplingRatePerMillion,omitempty"`
+
 	// NoMemberEvents is --no-member-events.
 	// +optional
 	NoMemberEvents *bool `json:"noMemberEvents,omitempty"`

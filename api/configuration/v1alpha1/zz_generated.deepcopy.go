@@ -83,6 +83,16 @@ func (in *AgentConfiguration) DeepCopyInto(out *AgentConfiguration) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.TracingEndpoint != nil {
+		in, out := &in.TracingEndpoint, &out.TracingEndpoint
+		*out = new(string)
+		**out = **in
+	}
+	if in.TracingSamplingRatePerMillion != nil {
+		in, out := &in.TracingSamplingRatePerMillion, &out.TracingSamplingRatePerMillion
+		*out = new(int32)
+		**out = **in
+	}
 	if in.NoMemberEvents != nil {
 		in, out := &in.NoMemberEvents, &out.NoMemberEvents
 		*out = new(bool)

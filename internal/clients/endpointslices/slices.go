@@ -52,9 +52,9 @@ func Of(service types.NamespacedName) func(Slice) bool {
 
 // StartSlices watches the slices of a scope.
 func StartSlices(group *memberwatch.Group, conn *member.Conn, s Scope, store *memberwatch.Store[Slice]) *memberwatch.Watch[Slice] {
-	client := conn.Patient().Kube.DiscoveryV1().EndpointSlices(s.Namespace)
-	lw := memberwatch.Selecting(memberwatch.ListWatch(client.List, client.Watch), func(o *metav1.ListOptions) { o.LabelSelector = s.selector() })
-	return memberwatch.Start(group, conn.Name()+"/endpointslices", lw, &discoveryv1.EndpointSlice{}, store)
+	all := conn.Patient().Typed(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), s.Namespace)
+	selected := memberwatch.Selecting(all, func(o *metav1.ListOptions) { o.LabelSelector = s.selector() })
+	return memberwatch.Start(group, conn.Name()+"/endpointslices", selected, store)
 }
 
 // NewSlices returns the store of a watch of slices. Project returns what a record has of a slice; nil if the slice does not matter.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -18,7 +19,7 @@ import (
 // a list waits for all writes of the kind, unless it is called with client.DisableReadYourWritesConsistency. Do not write a kind
 // through it that is not watched anyway: the client starts an informer for every kind it writes. The consistency is an experimental
 // feature of controller-runtime.
-func New(mgr ctrl.Manager) (client.Client, error) {
+func New(mgr ctrl.Manager, clk clock.Clock) (client.Client, error) {
 	c, err := client.New(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		Cache: &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: new(true)},
@@ -26,64 +27,97 @@ func New(mgr ctrl.Manager) (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building a client that reads its own writes: %w", err)
 	}
+	if local, ok := mgr.GetClient().(localWriter); ok {
+		return local.WithRequests(c, NewWriteBarrier(mgr.GetCache(), clk).Await), nil
+	}
 	return c, nil
+}
+
+// localWriter is a client that writes some kinds without requests. WithRequests returns one that calls written after such a write, and has others made
+// by requests.
+type localWriter interface {
+	WithRequests(requests client.Client, written func(context.Context, client.Object) error) client.Client
+}
+
+// replacer is implemented by a client that writes some kinds without requests, so that their states need not be encoded and compared. Done
+// is false if the object has to be written with a request.
+type replacer interface {
+	Replace(ctx context.Context, subresource string, before, after client.Object, locked bool) (changed, done bool, err error)
 }
 
 // Patch sends the difference between two states of an object as a merge patch, and nothing if there is none. It returns whether
 // there was one. After holds the answer of the server. The patch has no resource version: fields that others changed in between
 // stay, unless they are part of the difference.
 func Patch(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
-	patch, err := difference(before, after, false)
-	if err != nil || patch == nil {
-		return false, err
-	}
-	if err := c.Patch(ctx, after, patch, options...); err != nil {
-		return false, fmt.Errorf("patching %s: %w", describe(c, before), err)
-	}
-	return true, nil
+	return patch(ctx, c, change{before: before, after: after, optional: len(options) > 0}, func(difference client.Patch) error {
+		return c.Patch(ctx, after, difference, options...)
+	})
 }
 
 // PatchStatus is Patch for the subresource status.
 func PatchStatus(ctx context.Context, c client.Client, before, after client.Object, options ...client.SubResourcePatchOption) (bool, error) {
-	patch, err := difference(before, after, false)
-	if err != nil || patch == nil {
-		return false, err
-	}
-	if err := c.Status().Patch(ctx, after, patch, options...); err != nil {
-		return false, fmt.Errorf("patching the status of %s: %w", describe(c, before), err)
-	}
-	return true, nil
+	return patch(ctx, c, change{before: before, after: after, subresource: "status", optional: len(options) > 0}, func(difference client.Patch) error {
+		return c.Status().Patch(ctx, after, difference, options...)
+	})
 }
 
 // PatchLocked is Patch, but a conflict if others changed the object since before. What replaces a whole list, such as that of the
 // conditions or the taints, needs that.
 func PatchLocked(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
-	patch, err := difference(before, after, true)
-	if err != nil || patch == nil {
-		return false, err
-	}
-	if err := c.Patch(ctx, after, patch, options...); err != nil {
-		return false, fmt.Errorf("patching %s: %w", describe(c, before), err)
-	}
-	return true, nil
+	return patch(ctx, c, change{before: before, after: after, locked: true, optional: len(options) > 0}, func(difference client.Patch) error {
+		return c.Patch(ctx, after, difference, options...)
+	})
 }
 
 // PatchStatusLocked is PatchLocked for the subresource status.
 func PatchStatusLocked(ctx context.Context, c client.Client, before, after client.Object) (bool, error) {
-	patch, err := difference(before, after, true)
-	if err != nil || patch == nil {
+	return patch(ctx, c, change{before: before, after: after, subresource: "status", locked: true}, func(difference client.Patch) error {
+		return c.Status().Patch(ctx, after, difference)
+	})
+}
+
+// change is a change of an object.
+type change struct {
+	before, after client.Object
+	subresource   string
+	// locked is true if the object must not have been changed by others.
+	locked bool
+	// optional is true if the request has options.
+	optional bool
+}
+
+// patch makes a change, unless the states are equal: without a request if the client can do that and there are no options, and with send
+// otherwise.
+func patch(ctx context.Context, c client.Client, ch change, send func(client.Patch) error) (changed bool, err error) {
+	if reflect.DeepEqual(ch.before, ch.after) { // as a rule; encoding both takes much longer
+		return false, nil
+	}
+	done := false
+	if local, ok := c.(replacer); ok && !ch.optional {
+		changed, done, err = local.Replace(ctx, ch.subresource, ch.before, ch.after, ch.locked)
+	}
+	if done {
+		return changed, patchError(err, c, ch)
+	}
+	raw, err := difference(ch.before, ch.after, ch.locked)
+	if err != nil || raw == nil {
 		return false, err
 	}
-	if err := c.Status().Patch(ctx, after, patch); err != nil {
-		return false, fmt.Errorf("patching the status of %s: %w", describe(c, before), err)
+	err = send(raw)
+	return err == nil, patchError(err, c, ch)
+}
+
+func patchError(err error, c client.Client, ch change) error {
+	switch {
+	case err == nil:
+		return nil
+	case ch.subresource != "":
+		return fmt.Errorf("patching the %s of %s: %w", ch.subresource, describe(c, ch.before), err)
 	}
-	return true, nil
+	return fmt.Errorf("patching %s: %w", describe(c, ch.before), err)
 }
 
 func difference(before, after client.Object, locked bool) (client.Patch, error) {
-	if reflect.DeepEqual(before, after) { // as a rule; encoding both takes much longer
-		return nil, nil
-	}
 	raw, err := client.MergeFrom(before).Data(after)
 	if err != nil {
 		return nil, fmt.Errorf("comparing %s/%s: %w", before.GetNamespace(), before.GetName(), err)

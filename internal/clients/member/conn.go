@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
@@ -46,7 +48,7 @@ type Conn struct {
 	dynamic dynamic.Interface
 	meta    metadata.Interface
 	disco   *discovery.DiscoveryClient
-	patient Patient
+	patient memberwatch.Client
 	mapper  *mapper
 	schemas *schemas.Schemas
 	control ownership.ControlPlane
@@ -110,36 +112,17 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		}
 		return raw, err
 	}}
-	if c.patient, err = newPatient(c.config, c.PatientHTTPClient()); err != nil {
-		return nil, err
+	decoding := rest.CopyConfig(c.config)
+	decoding.GroupVersion, decoding.NegotiatedSerializer = &corev1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
+	patient, err := rest.RESTClientForConfigAndClient(decoding, c.PatientHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("building the client for watches: %w", err)
 	}
+	c.patient = memberwatch.NewClient(patient, cfg.lists)
 	c.Cache = objectcache.New(objectcache.Config{
-		Cluster: c.name, Client: c.patient.Dynamic, Clock: cfg.Clock, Group: c.group, Changed: changed, Lost: c.gate.breaker.lost, ControlPlane: cfg.ControlPlane,
+		Cluster: c.name, Client: c.patient, Clock: cfg.Clock, Codec: cfg.codec, Group: c.group, Changed: changed, Lost: c.gate.breaker.lost, ControlPlane: cfg.ControlPlane,
 	})
 	return c, nil
-}
-
-// Patient are clients that hold requests back while the member is unavailable and send them when it is back, as suits a watch.
-type Patient struct {
-	// Kube uses protobuf.
-	Kube     kubernetes.Interface
-	Dynamic  dynamic.Interface
-	Metadata metadata.Interface
-}
-
-func newPatient(config *rest.Config, client *http.Client) (p Patient, err error) {
-	if p.Dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
-		return p, fmt.Errorf("building the dynamic client for watches: %w", err)
-	}
-	if p.Metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
-		return p, fmt.Errorf("building the metadata client for watches: %w", err)
-	}
-	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	if p.Kube, err = kubernetes.NewForConfigAndClient(config, client); err != nil {
-		return p, fmt.Errorf("building the client for watches: %w", err)
-	}
-	return p, nil
 }
 
 // Name is the name of the Cluster.
@@ -159,8 +142,20 @@ func (c *Conn) Cluster() *clusterv1alpha1.Cluster {
 // UnavailableError; a call without a deadline gets one.
 func (c *Conn) Dynamic() dynamic.Interface { return c.dynamic }
 
-// Patient are the clients for watches.
-func (c *Conn) Patient() Patient { return c.patient }
+// Patient is the client for watches. It holds requests back while the member is unavailable and sends them when it is back. A kind has no
+// client of its own: those of all kinds of Kubernetes would be a tenth of what an idle member costs.
+func (c *Conn) Patient() memberwatch.Client { return c.patient }
+
+// PatientKube is a client with the properties of Patient. It is made for one use: every call makes a new one, for what needs client-go's.
+func (c *Conn) PatientKube() (kubernetes.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfigAndClient(config, c.PatientHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("building the client for watches: %w", err)
+	}
+	return client, nil
+}
 
 // Discovery is a client for what the member serves, with the properties of Dynamic.
 func (c *Conn) Discovery() discovery.DiscoveryInterfaceWithContext { return c.disco }

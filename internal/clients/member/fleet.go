@@ -34,7 +34,7 @@ type Config struct {
 	// lease of the control plane belongs to its host. Default: nil, which always allows it.
 	MayWrite func() error
 	// Clock defaults to the real one.
-	Clock clock.Clock
+	Clock clock.WithDelayedExecution
 	// UserAgent is sent with every request. Default "flagship".
 	UserAgent string
 	// RequestTimeout is the deadline of a call that has none of its own. Default 10 s.
@@ -43,14 +43,23 @@ type Config struct {
 	MaxInFlight int
 	// FailureThreshold is how many failures in a row make a member unavailable. Default 3.
 	FailureThreshold int
-	// Wrap is put around the transport of requests to members, watches not included. It is a function so that agents do not link the
-	// exporter of traces. Nil: nothing.
+	// Wrap is put around the transport of requests to members, watches not included. Nil: nothing.
 	Wrap transport.WrapperFunc
 	// Loops has the loops that Queues belong to. Default: one that nothing measures.
 	Loops *controlloop.Set
+
+	lists *controlloop.Limiter // of all members
+	codec *objectcache.Codec   // of all members
 }
 
-func (c Config) withDefaults() (Config, error) {
+// A control plane that starts lists seven kinds in each member. Without a limit it would hold the decoded objects of all at a time.
+const (
+	listsPerProcessor = 8
+	// longestList is short, so that the lists of members that do not answer delay those of others little.
+	longestList = time.Second
+)
+
+func (c Config) withDefaults() (_ Config, err error) {
 	if c.Credentials == nil {
 		return c, errors.New("a fleet needs Credentials")
 	}
@@ -63,6 +72,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Loops == nil {
 		c.Loops = controlloop.NewSet(nil, c.Clock)
 	}
+	c.lists = controlloop.NewLimiter(c.Clock, listsPerProcessor, longestList)
 	if c.UserAgent == "" {
 		c.UserAgent = ownership.FieldManager
 	}
@@ -75,7 +85,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.FailureThreshold == 0 {
 		c.FailureThreshold = 3
 	}
-	return c, nil
+	c.codec, err = objectcache.NewCodec()
+	return c, err
 }
 
 // Fleet holds one Conn per Cluster it serves. Setup feeds it from Cluster objects.
@@ -118,11 +129,7 @@ func (f *Fleet) Serves(cluster *clusterv1alpha1.Cluster) bool { return f.config.
 func (f *Fleet) Names() []string {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	names := make([]string, 0, len(f.conns))
-	for name := range f.conns {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(f.conns))
 }
 
 // Subscribe has s called with the name of a cluster whenever its connection appeared, disappeared, or turned down or up, and when its

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/member/answers"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // gate is the only way to a member: every client of a Conn sends its requests through it.
@@ -103,10 +104,15 @@ var (
 
 // watch sends a request for a stream of changes. It has to begin within the time that any answer may take, and to end
 // after the time that it requests: if it does not, the API server or a proxy has lost it, on a connection that works.
+//
+// It is not compressed, other than answers to calls: kube-apiserver compresses every event of a watch by itself, and what decompresses it
+// keeps 44 kB for as long as the watch is open.
 func (g *gate) watch(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	limit := time.AfterFunc(g.timeout, func() { cancel(errNotBegun) })
-	resp, err := g.send(req.WithContext(ctx))
+	req = req.Clone(ctx)
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := g.send(req)
 	limit.Stop()
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errNotBegun) {
@@ -129,13 +135,15 @@ func (g *gate) call(req *http.Request, send func(*http.Request) (*http.Response,
 	if _, ok := ctx.Deadline(); !ok {
 		ctx, cancel = context.WithTimeout(ctx, g.timeout)
 	}
+	resume := controlloop.Pause(ctx)
 	select {
 	case g.slots <- struct{}{}:
 	case <-ctx.Done():
 		cancel()
+		resume()
 		return nil, ctx.Err()
 	}
-	done := func() { <-g.slots; cancel() }
+	done := func() { <-g.slots; cancel(); resume() }
 	resp, err := send(req.WithContext(ctx))
 	if err != nil {
 		done()

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // Mapping means under which resource a kind is served.
@@ -106,7 +108,7 @@ func (m *mapper) group(gv schema.GroupVersion) *groupMappings {
 
 func (m *mapper) mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mapping, error) {
 	g := m.group(gvk.GroupVersion())
-	g.mu.Lock()
+	controlloop.Lock(ctx, &g.mu)
 	defer g.mu.Unlock()
 	if known, ok := g.kinds[gvk.Kind]; ok {
 		return known, nil

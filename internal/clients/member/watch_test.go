@@ -69,6 +69,9 @@ func watching(t *testing.T) (*server, *member.Conn, *recorder, *watcher) {
 		if got := r.URL.Query().Get("labelSelector"); got != "karmada.io/managed=true" {
 			t.Errorf("objects are selected by %q", got)
 		}
+		if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+			t.Errorf("a watch accepts %q", got)
+		}
 		s.serveWatch(w, r)
 	})
 	fleet, conn := connect(t, s.URL, nil)

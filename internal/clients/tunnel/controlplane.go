@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +25,21 @@ const (
 	checkPeriod = time.Minute
 )
 
+// Headers with which an agent opens a tunnel at each of several servers.
+const (
+	// serverHeader names the server that accepts a tunnel, if there may be others.
+	serverHeader = "Flagship-Server"
+	// tunnelsHeader has the servers at which the agent that requests a tunnel has one.
+	tunnelsHeader = "Flagship-Tunnels"
+)
+
+// ErrHasTunnel is why a server refuses a tunnel of an agent that has one there.
+var ErrHasTunnel = errors.New("the agent has a tunnel at this server")
+
 // Tunnels are the tunnels that agents opened to this process: for each Cluster one, the newest.
 type Tunnels struct {
 	clock  clock.WithTicker
+	server string
 	opened prometheus.Counter
 
 	mu   sync.Mutex
@@ -45,9 +59,10 @@ var (
 	streamsMetric = prometheus.NewDesc("flagship_tunnel_streams", "Open connections through the tunnel of a cluster; those kept for further requests included.", []string{"cluster"}, nil)
 )
 
-// NewTunnels makes a Tunnels without any. Nil metrics register none.
-func NewTunnels(clock clock.WithTicker, metrics prometheus.Registerer) *Tunnels {
-	t := &Tunnels{clock: clock, opened: prometheus.NewCounter(openedMetric), open: map[string]*tunnel{}}
+// NewTunnels makes a Tunnels without any. The name of the server is that of this process if others may share its storage, and else empty:
+// agents open a tunnel at each server that has a name. Nil metrics register none.
+func NewTunnels(server string, clock clock.WithTicker, metrics prometheus.Registerer) *Tunnels {
+	t := &Tunnels{clock: clock, server: server, opened: prometheus.NewCounter(openedMetric), open: map[string]*tunnel{}}
 	if metrics != nil {
 		metrics.MustRegister(t, t.opened)
 	}
@@ -64,6 +79,27 @@ func (t *Tunnels) Collect(samples chan<- prometheus.Metric) {
 	for cluster, open := range t.open {
 		samples <- prometheus.MustNewConstMetric(streamsMetric, prometheus.GaugeValue, float64(open.client.InFlight()), cluster)
 	}
+}
+
+// Has returns whether an agent says, in the header of its request, that it has a tunnel at this server.
+func (t *Tunnels) Has(request http.Header) bool {
+	return t.server != "" && slices.Contains(request[tunnelsHeader], t.server)
+}
+
+// Accept writes the answer to a request for a tunnel. Serve is to be called with the connection then.
+func (t *Tunnels) Accept(conn io.Writer) error {
+	header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {Protocol}}
+	if t.server != "" {
+		header.Set(serverHeader, t.server)
+	}
+	var answer bytes.Buffer
+	answer.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	if err := header.Write(&answer); err != nil {
+		return err
+	}
+	answer.WriteString("\r\n")
+	_, err := conn.Write(answer.Bytes())
+	return err
 }
 
 // Serve uses the upgraded connection of an agent until one side closes it, a newer one replaces it, the credential of the agent expires

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,18 +38,29 @@ type controlPlane struct {
 
 func newControlPlane(t *testing.T, c clock.WithTicker, metrics prometheus.Registerer) *controlPlane {
 	t.Helper()
-	cp := &controlPlane{Tunnels: tunnel.NewTunnels(c, metrics), ended: make(chan error, 8), valid: func(context.Context) error { return nil }}
+	return newServer(t, "", c, metrics)
+}
+
+func newServer(t *testing.T, name string, c clock.WithTicker, metrics prometheus.Registerer) *controlPlane {
+	t.Helper()
+	cp := &controlPlane{Tunnels: tunnel.NewTunnels(name, c, metrics), ended: make(chan error, 8), valid: func(context.Context) error { return nil }}
 	cp.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/apis/cluster.karmada.io/v1alpha1/clusters/far/tunnel" || r.Header.Get("Upgrade") != tunnel.Protocol {
 			http.Error(w, "no such tunnel", http.StatusNotFound)
 			return
 		}
+		if cp.Has(r.Header) {
+			http.Error(w, "it has one", http.StatusConflict)
+			return
+		}
 		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			err = cp.Accept(conn)
+		}
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", tunnel.Protocol)
 		cp.ended <- cp.Serve(r.Context(), conn, "far", "1", cp.expires, cp.valid)
 	}))
 	t.Cleanup(cp.server.Close)
@@ -59,7 +71,12 @@ func newControlPlane(t *testing.T, c clock.WithTicker, metrics prometheus.Regist
 // agent runs one until the test, or stop, ends.
 func (cp *controlPlane) agent(t *testing.T, cluster string, handler http.HandlerFunc) (a *tunnel.Agent, stop func()) {
 	t.Helper()
-	a = tunnel.NewAgent(&rest.Config{Host: cp.server.URL}, cluster, handler, clock.RealClock{}, nil)
+	return startAgent(t, cp.server.URL, cluster, handler)
+}
+
+func startAgent(t *testing.T, address, cluster string, handler http.HandlerFunc) (a *tunnel.Agent, stop func()) {
+	t.Helper()
+	a = tunnel.NewAgent(&rest.Config{Host: address}, cluster, handler, clock.RealClock{}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -248,6 +265,44 @@ func TestOneTunnelOfOneCluster(t *testing.T) {
 		_, transport := cp.Member("far", "1")
 		return transport != nil && transport != second
 	})
+}
+
+// TestATunnelAtEachServer: behind one address an agent finds all servers, keeps a tunnel at each, and opens what ends.
+func TestATunnelAtEachServer(t *testing.T) {
+	servers := []*controlPlane{newServer(t, "one", clock.RealClock{}, nil), newServer(t, "two", clock.RealClock{}, nil)}
+	var requests atomic.Int64
+	balancer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		servers[requests.Add(1)/2%2].server.Config.Handler.ServeHTTP(w, r) // each twice
+	}))
+	t.Cleanup(balancer.Close)
+	a, stop := startAgent(t, balancer.URL, "far", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") })
+	for range 2 {
+		for i, cp := range servers {
+			if got := body(t, http.MethodGet, cp.front(t).URL, ""); got != "200 OK here" {
+				t.Errorf("server %d answers %s", i, got)
+			}
+		}
+		if err := a.Check(); err != nil {
+			t.Error(err)
+		}
+		_, before := servers[1].await(t)
+		servers[1].Close()
+		<-servers[1].ended
+		if _, now := servers[0].await(t); now == nil {
+			t.Error("the tunnel at the other server ended, too")
+		}
+		eventually(t, "the tunnel that ended is opened again", func() bool {
+			_, now := servers[1].Member("far", "1")
+			return now != nil && now != before
+		})
+	}
+	stop()
+	if err := a.Check(); err == nil {
+		t.Error("without tunnels the agent is in order")
+	}
+	if <-servers[0].ended; len(servers[0].ended) > 0 {
+		t.Error("the tunnel at the first server was replaced")
+	}
 }
 
 // TestRefusedAgent: the reason of a refusal is in the state of the agent.

@@ -71,8 +71,9 @@ type Writer struct {
 }
 
 const (
-	// shutdownGrace is how long shutdown may take to write what is pending.
-	shutdownGrace = 5 * time.Second
+	// shutdownGrace is how long shutdown may take to write what is pending. Another server waits for it, and the loops of a control plane have
+	// three seconds to end: more than that is an error. What is not written then is reported again after the next start.
+	shutdownGrace = time.Second
 	// attempts is how often one write is tried against conflicts before it goes back to the queue.
 	attempts = 3
 )

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 )
 
 // maxNodes and maxPods bound what is read of a member, so that one which lists without end costs its own status only. They are above
@@ -22,21 +23,22 @@ const maxNodes, maxPods = 20_000, 300_000
 // errTooMany means that a member has more objects than are read.
 var errTooMany = errors.New("the cluster has too many")
 
-// bounded reduces every object that a list or watch shows to what is needed of it, before a reflector collects all of a list, and
+// bounded reduces every object that a list or watch shows to what is needed of it, before all of a list is collected, and
 // ends lists and watches with more objects than most. full is called then.
-func bounded(lw *cache.ListWatch, resource string, most int64, reduce func(runtime.Object), full func(error)) *cache.ListWatch {
+func bounded(source memberwatch.Source, resource string, most int64, reduce func(runtime.Object), full func(error)) memberwatch.Source {
 	refuse := func() error {
 		err := fmt.Errorf("%w %s: more than %d", errTooMany, resource, most)
 		full(err)
 		return err
 	}
 	var listed atomic.Int64 // on the pages of one list
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return memberwatch.Source{
+		Lists: source.Lists,
+		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if o.Continue == "" {
 				listed.Store(0)
 			}
-			list, err := lw.ListWithContextFunc(ctx, o)
+			list, err := source.List(ctx, o)
 			if err != nil {
 				return nil, err
 			}
@@ -50,13 +52,13 @@ func bounded(lw *cache.ListWatch, resource string, most int64, reduce func(runti
 			}
 			return list, err
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			events, err := lw.WatchFuncWithContext(ctx, o)
+		Watch: func(ctx context.Context, o metav1.ListOptions) (memberwatch.Stream, error) {
+			events, err := source.Watch(ctx, o)
 			if err != nil {
 				return nil, err
 			}
-			shown := int64(0) // changed by one goroutine, that of the filter
-			return watch.Filter(events, func(e watch.Event) (watch.Event, bool) {
+			shown := int64(0)
+			return memberwatch.Filtered(events, func(e watch.Event) (watch.Event, bool) {
 				switch e.Type {
 				case watch.Added:
 					shown++

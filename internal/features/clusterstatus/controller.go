@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -37,6 +39,8 @@ const (
 	// apisAge is when the kinds that a member serves, and its version, are read although nothing shows that they changed.
 	apisAge = 5 * time.Minute
 )
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // Deps is what Setup needs. All fields but NoTaints, Unplaced and Metrics are required.
 type Deps struct {
@@ -76,6 +80,7 @@ func newObserver(hub client.Client, deps Deps) *clusterObserver {
 	o := &clusterObserver{Deps: deps, hub: hub, states: map[string]*clusterState{}}
 	o.queues = memberqueue.New("clusters", deps.Fleet, deps.Clock, 1, o.observe)
 	deps.Fleet.Subscribe(o.connectionChanged)
+	deps.Fleet.OnChange(o.objectChanged)
 	return o
 }
 
@@ -150,6 +155,22 @@ func (o *clusterObserver) connectionChanged(cluster string) {
 	o.queues.Add(cluster, types.NamespacedName{Name: cluster})
 }
 
+// objectChanged reads the kinds of a member at once when a definition of the control plane's has changed there. That another one has is seen
+// with the next probe: a watch of all definitions would be a seventh of what an idle member costs.
+func (o *clusterObserver) objectChanged(change objectcache.Change) {
+	if change.Resource != definitions || change.Synced {
+		return
+	}
+	o.mu.Lock()
+	s := o.states[change.Cluster]
+	o.mu.Unlock()
+	if s != nil {
+		s.apisStale.set()
+		// It takes the member some 50 ms to establish a definition.
+		o.queues.AddAfter(change.Cluster, types.NamespacedName{Name: change.Cluster}, backoff.NotYet)
+	}
+}
+
 // observe probes one member and writes changes of its status. The result is the time until the next probe.
 func (o *clusterObserver) observe(ctx context.Context, name string, _ types.NamespacedName) (time.Duration, error) {
 	cluster := &clusterv1alpha1.Cluster{}
@@ -167,7 +188,9 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 	if state.health.published.Status == "" {
 		return max(state.nextProbe.Sub(o.Clock.Now()), time.Millisecond), nil // nothing to report yet
 	}
-	state.resources.devices.follow(state.apis)
+	if err := state.resources.devices.follow(ctx, state.apis, o.Clock.Now()); err != nil {
+		return 0, fmt.Errorf("watching the devices of cluster %s: %w", name, err)
+	}
 	if inputs := state.inputs(cluster); inputs != state.written {
 		due, _ := state.reportsResources(o.Clock.Now(), o.ProbePeriod)
 		if err := o.write(ctx, cluster, state); err != nil {
@@ -256,17 +279,10 @@ func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster 
 		s.health.published = *published
 	}
 	key := types.NamespacedName{Name: conn.Name()}
-	s.resources = watchResources(context.WithoutCancel(ctx), conn, watchHandlers{
-		// Changes are collected, so that a busy member costs one write in that time.
-		summary: func() {
-			s.observed.Add(1)
-			o.queues.AddAfter(conn.Name(), key, backoff.Gather)
-		},
-		kinds: func() {
-			s.apisStale.set()
-			// It takes the member some 50 ms to establish a definition.
-			o.queues.AddAfter(conn.Name(), key, backoff.NotYet)
-		},
+	// Changes are collected, so that a busy member costs one write in that time.
+	s.resources = watchResources(context.WithoutCancel(ctx), conn, func() {
+		s.observed.Add(1)
+		o.queues.AddAfter(conn.Name(), key, backoff.Gather)
 	})
 	o.Unplaced.set(conn.Name(), s.resources.resources)
 	o.mu.Lock()

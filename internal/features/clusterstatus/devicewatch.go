@@ -2,33 +2,37 @@ package clusterstatus
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"sync"
+	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	draclient "k8s.io/dynamic-resource-allocation/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 )
 
-// deviceWatch watches the devices of one member: its classes, and only while there are any, its slices and claims. A member without
-// classes costs one watch. Of a member that serves v1alpha2 it also watches the names of that version's classes.
+// deviceWatch watches the devices of one member: its classes since there was one, and only while there are any, its slices and claims.
+// Whether there is a first class is read once a minute, so that a member without classes costs no watch. Of a member that serves v1alpha2 it
+// also watches the names of that version's classes.
 type deviceWatch struct {
-	group *memberwatch.Group
-	// kube finds out which version the member serves, and translates.
-	kube    *draclient.Client
-	meta    metadata.Interface
+	group   *memberwatch.Group
+	conn    *member.Conn
 	devices *summary.Devices
 	changed func()
 
-	running bool
+	// kube finds out which version the member serves, and translates. It is nil until there was a class.
+	kube *draclient.Client
+	// looked is when it was read last whether there is a class.
+	looked time.Time
 	// stopOld ends the watch of classes of v1alpha2, if it runs.
 	stopOld context.CancelFunc
 
@@ -37,8 +41,8 @@ type deviceWatch struct {
 	stop []context.CancelFunc
 }
 
-func newDeviceWatch(group *memberwatch.Group, kube kubernetes.Interface, heads metadata.Interface, changed func()) *deviceWatch {
-	w := &deviceWatch{group: group, kube: draclient.New(kube), meta: heads, changed: changed}
+func newDeviceWatch(group *memberwatch.Group, conn *member.Conn, changed func()) *deviceWatch {
+	w := &deviceWatch{group: group, conn: conn, changed: changed}
 	w.devices = summary.NewDevices(w.classesChanged, changed)
 	return w
 }
@@ -46,19 +50,51 @@ func newDeviceWatch(group *memberwatch.Group, kube kubernetes.Interface, heads m
 // oldClasses are the classes of v1alpha2.
 var oldClasses = resourcev1alpha2.GroupVersion.WithResource(resourcev1alpha2.ResourcePluralResourceClass)
 
-// countable means that a member has DeviceClasses, in whichever version.
-func countable(apis apiList) bool {
-	return slices.ContainsFunc([]string{"v1", "v1beta2", "v1beta1"}, func(version string) bool {
-		return apis.serves(resourcev1.GroupName+"/"+version, "DeviceClass")
-	})
+// classesAge is how often a member without DeviceClasses is requested them.
+const classesAge = time.Minute
+
+// countable returns under which resource a member has DeviceClasses, and false if it does not serve them.
+func countable(apis apiList) (schema.GroupVersionResource, bool) {
+	for _, version := range []string{"v1", "v1beta2", "v1beta1"} {
+		gv := schema.GroupVersion{Group: resourcev1.GroupName, Version: version}
+		if apis.serves(gv.String(), "DeviceClass") {
+			return gv.WithResource("deviceclasses"), true
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}
+
+// found returns whether the member has a class. If that cannot be read, as without the right, it is unknown, and read again in a minute.
+func (w *deviceWatch) found(ctx context.Context, classes schema.GroupVersionResource) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %s", probeTimeout))
+	defer cancel()
+	list, err := w.conn.Metadata().Resource(classes).List(ctx, metav1.ListOptions{Limit: 1})
+	switch {
+	case err != nil:
+		log.FromContext(ctx).V(1).Info("It is not known whether a cluster has device classes", "cluster", w.conn.Name(), "reason", err.Error())
+	case len(list.Items) > 0:
+		return true
+	case !w.devices.Classes.Synced():
+		_ = w.devices.Classes.Replace(nil, "") // nothing that could be refused
+	}
+	return false
 }
 
 // follow starts the watches of classes, once, when the member turns out to have such.
-func (w *deviceWatch) follow(apis apiList) {
-	if !w.running && countable(apis) {
-		w.running = true
+func (w *deviceWatch) follow(ctx context.Context, apis apiList, now time.Time) error {
+	resource, ok := countable(apis)
+	switch {
+	case !ok || w.kube != nil || now.Sub(w.looked) < classesAge:
+	case !w.found(ctx, resource):
+		w.looked = now
+	default:
+		kube, err := w.conn.PatientKube()
+		if err != nil {
+			return err
+		}
+		w.kube = draclient.New(kube)
 		classes := w.kube.DeviceClasses()
-		w.group.Follow("deviceclasses", memberwatch.ListWatch(classes.List, classes.Watch), &resourcev1.DeviceClass{}, w.devices.Classes)
+		w.group.Follow("deviceclasses", memberwatch.FromClient(classes.List, classes.Watch), w.devices.Classes)
 	}
 	switch served := apis.serves(resourcev1alpha2.GroupVersion.String(), resourcev1alpha2.KindResourceClass); {
 	case !served && apis.condition.Status == metav1.ConditionTrue: // it was upgraded, or never had them
@@ -68,9 +104,9 @@ func (w *deviceWatch) follow(apis apiList) {
 		}
 		w.devices.NoOldClasses()
 	case served && w.stopOld == nil:
-		classes := w.meta.Resource(oldClasses)
-		w.stopOld = w.group.Follow("resourceclasses", memberwatch.ListWatch(classes.List, classes.Watch), &metav1.PartialObjectMetadata{}, w.devices.WatchOldClasses())
+		w.stopOld = w.group.Follow("resourceclasses", w.conn.Patient().Metadata(oldClasses, metav1.NamespaceAll), w.devices.WatchOldClasses())
 	}
+	return nil
 }
 
 // classesChanged watches all slices and claims again: the classes of a device are found when its slice is read. What an ended watch
@@ -98,10 +134,10 @@ func (w *deviceWatch) classesChanged() {
 			}
 			w.mu.Unlock()
 			if !stopped {
-				memberwatch.Run(ctx, "resourceslices", memberwatch.ListWatch(published.List, published.Watch), &resourcev1.ResourceSlice{}, store)
+				memberwatch.Run(ctx, "resourceslices", memberwatch.FromClient(published.List, published.Watch), store)
 			}
 		}),
-		w.group.Follow("resourceclaims", memberwatch.ListWatch(claims.List, claims.Watch), &resourcev1.ResourceClaim{}, w.devices.WatchClaims()),
+		w.group.Follow("resourceclaims", memberwatch.FromClient(claims.List, claims.Watch), w.devices.WatchClaims()),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -161,4 +163,22 @@ func TestAnIdleMemberGetsTwoRequestsInAPeriod(t *testing.T) {
 	s.apis.condition = clusterv1alpha1.APIEnablementsPartial("one group did not answer")
 	period(whole)
 	period(idle)
+}
+
+// TestADefinitionOfOursIsSeenAtOnce: that of others with the next probe, by the ETag.
+func TestADefinitionOfOursIsSeenAtOnce(t *testing.T) {
+	web := discovering(func(*http.Request) string { return `"1"` })
+	defer web.Close()
+	fleet, cluster := served(t, web.URL)
+	conn, _ := fleet.Get(cluster.Name)
+	o := newObserver(nil, Deps{Fleet: fleet, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), ProbePeriod: 10 * time.Second})
+	s := &clusterState{conn: conn}
+	o.states[cluster.Name] = s
+	for resource, want := range map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "namespaces"}: false, definitions: true} {
+		o.objectChanged(objectcache.Change{Cluster: cluster.Name, Resource: resource, New: true})
+		if got := s.apisStale.take(); got != want {
+			t.Errorf("after a change of %s: the kinds are read is %v", resource.Resource, got)
+		}
+	}
+	o.objectChanged(objectcache.Change{Cluster: "unknown", Resource: definitions})
 }

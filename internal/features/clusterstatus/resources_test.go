@@ -14,13 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -108,15 +108,15 @@ func TestAMemberThatListsWithoutEndIsCutOff(t *testing.T) {
 	}
 	var full error
 	source := watch.NewFakeWithChanSize(10, false)
-	lw := bounded(&cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	pods := bounded(memberwatch.FromClient(
+		func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 			return &corev1.PodList{Items: []corev1.Pod{big(0), big(1)}}, nil
 		},
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return source, nil },
-	}, "pods", 3, reducePod, func(err error) { full = err })
+		func(context.Context, metav1.ListOptions) (watch.Interface, error) { return source, nil },
+	), "pods", 3, reducePod, func(err error) { full = err })
 
 	page := func(token string) (*corev1.PodList, error) {
-		list, err := lw.ListWithContextFunc(t.Context(), metav1.ListOptions{Continue: token})
+		list, err := pods.List(t.Context(), metav1.ListOptions{Continue: token})
 		return list.(*corev1.PodList), err
 	}
 	first, err := page("")
@@ -139,23 +139,23 @@ func TestAMemberThatListsWithoutEndIsCutOff(t *testing.T) {
 		t.Errorf("the pages of a former list count: %v", err)
 	}
 
-	events, err := lw.WatchFuncWithContext(t.Context(), metav1.ListOptions{})
+	events, err := pods.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer events.Stop()
+	defer events.Close()
 	for i := range 3 {
 		source.Add(new(big(i)))
 	}
 	source.Delete(new(big(0)))
 	source.Add(new(big(0)))
 	for range 5 {
-		if e := <-events.ResultChan(); e.Type == watch.Error || e.Object.(*corev1.Pod).Annotations != nil {
-			t.Fatalf("event %v", e)
+		if e, err := events.Next(); err != nil || e.Type == watch.Error || e.Object.(*corev1.Pod).Annotations != nil {
+			t.Fatalf("event %v, %v", e, err)
 		}
 	}
 	source.Add(new(big(4)))
-	if e := <-events.ResultChan(); e.Type != watch.Error || !errors.Is(full, errTooMany) {
+	if e, err := events.Next(); err != nil || e.Type != watch.Error || !errors.Is(full, errTooMany) {
 		t.Errorf("a fourth pod is shown: %v", e)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -21,12 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 )
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-// watchHandlers are called when something changed.
-type watchHandlers struct{ summary, kinds func() }
-
-// resourceWatch watches the nodes, pods, devices and definitions of one member.
+// resourceWatch watches the nodes, pods and devices of one member.
 type resourceWatch struct {
 	group     *memberwatch.Group
 	resources *summary.Resources
@@ -36,28 +29,21 @@ type resourceWatch struct {
 
 // watchResources starts the watches of a member. They end with ctx, or when the group is closed, and wait while the member is
 // unavailable.
-func watchResources(ctx context.Context, conn *member.Conn, changed watchHandlers) *resourceWatch {
-	w := &resourceWatch{group: memberwatch.NewGroup(ctx), refused: &refusals{changed: changed.summary}}
+func watchResources(ctx context.Context, conn *member.Conn, changed func()) *resourceWatch {
+	w := &resourceWatch{group: memberwatch.NewGroup(ctx), refused: &refusals{changed: changed}}
 	w.resources = summary.NewResources(func(resource string, listed bool) {
 		if listed {
 			w.refused.note(resource, nil)
 		}
-		changed.summary()
+		changed()
 	})
-	core, heads := conn.Patient().Kube.CoreV1(), conn.Patient().Metadata
-	w.devices = newDeviceWatch(w.group, conn.Patient().Kube, heads, changed.summary)
-	nodes, pods, defined := core.Nodes(), core.Pods(""), heads.Resource(definitions)
-	watched := func(resource string, lw *cache.ListWatch, most int64, reduce func(runtime.Object)) cache.ListerWatcher {
-		return noting(w.refused, resource, bounded(lw, resource, most, reduce, func(err error) { w.refused.note(resource, err) }))
+	w.devices = newDeviceWatch(w.group, conn, changed)
+	watched := func(resource string, most int64, reduce func(runtime.Object)) memberwatch.Source {
+		source := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll)
+		return noting(w.refused, resource, bounded(source, resource, most, reduce, func(err error) { w.refused.note(resource, err) }))
 	}
-	w.group.Follow("nodes", watched("nodes", memberwatch.ListWatch(nodes.List, nodes.Watch), maxNodes, reduceNode), &corev1.Node{}, w.resources.Nodes)
-	w.group.Follow("pods", watched("pods", livePods(memberwatch.ListWatch(pods.List, pods.Watch)), maxPods, reducePod), &corev1.Pod{}, w.resources.Pods)
-	w.group.Follow("definitions", memberwatch.ListWatch(defined.List, defined.Watch), &metav1.PartialObjectMetadata{}, &memberwatch.Store[string]{
-		Keep: memberwatch.Of(func(object *metav1.PartialObjectMetadata) (string, bool, error) {
-			return object.ResourceVersion, true, nil
-		}),
-		News: func(bool) { changed.kinds() },
-	})
+	w.group.Follow("nodes", watched("nodes", maxNodes, reduceNode), w.resources.Nodes)
+	w.group.Follow("pods", livePods(watched("pods", maxPods, reducePod)), w.resources.Pods)
 	return w
 }
 
@@ -123,19 +109,19 @@ func (r *refusals) list() (reasons []string, tooMany bool) {
 }
 
 // noting records in refusals why lists of a resource fail.
-func noting(refused *refusals, resource string, lw *cache.ListWatch) cache.ListerWatcher {
-	list := lw.ListWithContextFunc
-	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func noting(refused *refusals, resource string, source memberwatch.Source) memberwatch.Source {
+	list := source.List
+	source.List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		objects, err := list(ctx, o)
 		if err != nil {
 			refused.note(resource, err) // the store shows when a list is complete
 		}
 		return objects, err
 	}
-	return lw
+	return source
 }
 
 // livePods leaves out pods that have finished: they take nothing.
-func livePods(lw *cache.ListWatch) *cache.ListWatch {
-	return memberwatch.Selecting(lw, func(o *metav1.ListOptions) { o.FieldSelector = "status.phase!=Succeeded,status.phase!=Failed" })
+func livePods(source memberwatch.Source) memberwatch.Source {
+	return memberwatch.Selecting(source, func(o *metav1.ListOptions) { o.FieldSelector = "status.phase!=Succeeded,status.phase!=Failed" })
 }

@@ -152,6 +152,24 @@ func tolerating(t ...corev1.Toleration) func(*workv1alpha2.ResourceBinding) {
 	return func(b *workv1alpha2.ResourceBinding) { b.Spec.Placement.ClusterTolerations = t }
 }
 
+// undecided is a binding whose last change the scheduler has not seen.
+func undecided(b *workv1alpha2.ResourceBinding) { b.Generation++ }
+
+func inClusters(names ...string) func(*workv1alpha2.ResourceBinding) {
+	return func(b *workv1alpha2.ResourceBinding) {
+		b.Spec.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: names}
+	}
+}
+
+func inTerms(terms ...[]string) func(*workv1alpha2.ResourceBinding) {
+	return func(b *workv1alpha2.ResourceBinding) {
+		for _, names := range terms {
+			b.Spec.Placement.ClusterAffinities = append(b.Spec.Placement.ClusterAffinities,
+				policyv1alpha1.ClusterAffinityTerm{ClusterAffinity: policyv1alpha1.ClusterAffinity{ClusterNames: names}})
+		}
+	}
+}
+
 func annotated(keysAndValues ...string) func(*workv1alpha2.ResourceBinding) {
 	return func(b *workv1alpha2.ResourceBinding) {
 		b.Annotations = map[string]string{}
@@ -207,8 +225,25 @@ func TestEvictions(t *testing.T) {
 		"ToleratedForAWhile": {a: cluster("a", tainted(time.Minute)), b: bound(tolerating(toleration("broken", 90))), again: 30 * time.Second},
 		"ToleratedLongEnough": {a: cluster("a", tainted(time.Minute)), b: bound(tolerating(toleration("broken", 90), toleration("broken", 60))),
 			want: gracefully},
-		"ToleratedForever":      {a: cluster("a", tainted(time.Hour)), b: bound(tolerating(forever))},
-		"ToleratedWhenPlaced":   {a: cluster("a", tainted(time.Hour)), b: bound(annotated(workv1alpha2.AppliedPlacementAnnotation, `{"clusterTolerations":[{"operator":"Exists"}]}`))},
+		"ToleratedForever":    {a: cluster("a", tainted(time.Hour)), b: bound(tolerating(forever))},
+		"ToleratedWhenPlaced": {a: cluster("a", tainted(time.Hour)), b: bound(annotated(workv1alpha2.AppliedPlacementAnnotation, `{"clusterTolerations":[{"operator":"Exists"}]}`))},
+		"PlacementUndecided": {a: cluster("a", tainted(time.Hour)), b: bound(undecided, annotated(workv1alpha2.AppliedPlacementAnnotation, `{}`),
+			tolerating(toleration("broken", 7200)))},
+		"PlacementFailed": {a: cluster("a", tainted(time.Hour)), b: bound(annotated(workv1alpha2.AppliedPlacementAnnotation, `{}`),
+			tolerating(toleration("broken", 7200))), want: gracefully},
+		"ReplicasUndecided": {a: cluster("a", tainted(0)), b: bound(undecided, annotated(workv1alpha2.AppliedPlacementAnnotation, `{}`)), want: gracefully},
+		"OtherScheduler":    {a: cluster("a", tainted(0)), b: bound(undecided), want: gracefully},
+		"Unselected":        {a: cluster("a", tainted(0)), b: bound(inClusters("b", "c"))},
+		"KeptUnselected": {a: cluster("a", tainted(0)), b: bound(inClusters("b", "c"), annotated(policyv1alpha1.KeepUnselectedAnnotation, "true")),
+			want: gracefully},
+		"SelectedByName":      {a: cluster("a", tainted(0)), b: bound(inClusters("a", "b")), want: gracefully},
+		"UnselectedByAll":     {a: cluster("a", tainted(0)), b: bound(inTerms([]string{"b"}, []string{"c"}))},
+		"SelectedByOtherTerm": {a: cluster("a", tainted(0)), b: bound(inTerms([]string{"b"}, []string{"a"})), want: gracefully},
+		"SelectedByOverflow": {a: cluster("a", tainted(0)), b: bound(inTerms([]string{"b"}), func(b *workv1alpha2.ResourceBinding) {
+			b.Spec.Placement.ClusterAffinities[0].OverflowAffinities = []policyv1alpha1.OverflowAffinityTerm{
+				{ClusterAffinity: policyv1alpha1.ClusterAffinity{ClusterNames: []string{"a"}}},
+			}
+		}), want: gracefully},
 		"TaintedWithoutPolicy":  {a: cluster("a", tainted(time.Hour)), b: bound(noFailover)},
 		"TaintedWithFlag":       {a: cluster("a", tainted(0)), b: bound(noFailover), flags: func(c *Config) { c.NoExecute, c.PurgeMode = true, directly }, want: directly},
 		"LostWithFlag":          {a: cluster("a", lost(time.Hour)), b: bound(noFailover), flags: func(c *Config) { c.NoExecute = true }},

@@ -15,6 +15,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 )
 
@@ -173,6 +174,9 @@ func (p *pass) evict(ctx context.Context) error {
 	if s := spec.Suspension; s != nil && s.Scheduling != nil && *s.Scheduling {
 		return nil
 	}
+	if isUndecided(p.before) {
+		return nil // what the scheduler writes enqueues the binding
+	}
 	for _, target := range spec.Clusters {
 		cluster, err := p.cluster(ctx, target.Name)
 		if err != nil {
@@ -184,6 +188,11 @@ func (p *pass) evict(ctx context.Context) error {
 		e := p.expels(cluster, p.before)
 		if e == nil {
 			continue
+		}
+		if selected, err := affinity.Selects(spec.Placement, cluster); err != nil {
+			return err
+		} else if !selected && !affinity.KeepsUnselected(p.before.GetAnnotations()) {
+			continue // the scheduler has the object leave it, with a taint or without
 		}
 		if left := e.at.Sub(p.now); left > 0 {
 			p.after(left)

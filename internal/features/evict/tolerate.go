@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -57,6 +58,15 @@ func (c Config) expelsTolerating(cluster *clusterv1alpha1.Cluster, b workv1alpha
 		consider(*failed, failed.TimeAdded.Time, c.Grace)
 	}
 	return first
+}
+
+// isUndecided returns whether the scheduler has yet to decide by the present placement, which may tolerate what the last one did not, or
+// select other clusters. A scheduler that does not record by which placement it decided is not waited for.
+func isUndecided(b workv1alpha2.Binding) bool {
+	var applied policyv1alpha1.Placement
+	text, ok := b.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]
+	return ok && b.BindingStatus().SchedulerObservedGeneration < b.GetGeneration() && json.Unmarshal([]byte(text), &applied) == nil &&
+		!equality.Semantic.DeepEqual(&applied, b.BindingSpec().Placement)
 }
 
 // appliedTolerations are those of the placement that the present targets were chosen by, or of the present one if that is not known.

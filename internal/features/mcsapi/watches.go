@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,10 +17,7 @@ import (
 
 // watchExports watches all exports of a member.
 func watchExports(group *memberwatch.Group, conn *member.Conn, store *memberwatch.Store[*multiclusterv1beta1.ServiceExport]) *memberwatch.Watch[*multiclusterv1beta1.ServiceExport] {
-	exports := conn.Patient().Dynamic.Resource(exportwork.ServiceExports)
-	example := &unstructured.Unstructured{}
-	example.SetGroupVersionKind(multiclusterv1beta1.GroupVersion.WithKind(multiclusterv1beta1.KindServiceExport))
-	return memberwatch.Start(group, conn.Name()+"/serviceexports", memberwatch.ListWatch(exports.List, exports.Watch), example, store)
+	return memberwatch.Start(group, conn.Name()+"/serviceexports", conn.Patient().Objects(exportwork.ServiceExports, metav1.NamespaceAll), store)
 }
 
 func newExports(changed func(types.NamespacedName), listed func()) *memberwatch.Store[*multiclusterv1beta1.ServiceExport] {
@@ -35,8 +33,8 @@ func newExports(changed func(types.NamespacedName), listed func()) *memberwatch.
 
 // watchServices watches the Services of a namespace.
 func watchServices(group *memberwatch.Group, conn *member.Conn, namespace string, store *memberwatch.Store[corev1.ServiceSpec]) *memberwatch.Watch[corev1.ServiceSpec] {
-	services := conn.Patient().Kube.CoreV1().Services(namespace)
-	return memberwatch.Start(group, conn.Name()+"/services", memberwatch.ListWatch(services.List, services.Watch), &corev1.Service{}, store)
+	services := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource("services"), namespace)
+	return memberwatch.Start(group, conn.Name()+"/services", services, store)
 }
 
 func newServices(changed func(types.NamespacedName), listed func()) *memberwatch.Store[corev1.ServiceSpec] {

@@ -68,13 +68,11 @@ type Collector struct {
 	seen *prometheus.CounterVec
 
 	mu sync.Mutex
-	// spaces counts the Works that send objects to a namespace of a cluster; "" is for cluster-scoped objects.
-	spaces  map[space]int
+	// spaces counts, by cluster, the Works that send objects to a namespace of it; "" is for cluster-scoped objects.
+	spaces  map[string]map[string]int
 	members map[string]*collected
 	group   *memberwatch.Group // since Start
 }
-
-type space struct{ cluster, namespace string }
 
 // collected is one member.
 type collected struct {
@@ -97,7 +95,7 @@ func SetupCollector(mgr ctrl.Manager, deps Deps) (*Collector, error) {
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
 	}
-	c := &Collector{Deps: deps, spaces: map[space]int{}, members: map[string]*collected{}, seen: prometheus.NewCounterVec(prometheus.CounterOpts{
+	c := &Collector{Deps: deps, spaces: map[string]map[string]int{}, members: map[string]*collected{}, seen: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flagship_member_events_total", Help: "Warnings that members showed.",
 	}, []string{"result"})}
 	if deps.Metrics != nil {
@@ -117,6 +115,8 @@ func (c *Collector) Start(ctx context.Context) error {
 		if before == nil || after == nil || workv1alpha2.BoundTo(before) != workv1alpha2.BoundTo(after) {
 			c.count(before, -1)
 			c.count(after, 1)
+			c.follow(ctx, clusterOf(before))
+			c.follow(ctx, clusterOf(after))
 		}
 	})
 	if err != nil {
@@ -135,30 +135,46 @@ func (c *Collector) Start(ctx context.Context) error {
 	return nil
 }
 
+// clusterOf returns the cluster of a Work whose Warnings are shown, or none.
+func clusterOf(work *workv1alpha1.Work) string {
+	if work == nil || workv1alpha2.BoundTo(work) == "" {
+		return ""
+	}
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	return cluster
+}
+
 // count counts the Works of a namespace.
 func (c *Collector) count(work *workv1alpha1.Work, change int) {
-	if work == nil || workv1alpha2.BoundTo(work) == "" {
+	cluster := clusterOf(work)
+	if cluster == "" {
 		return
 	}
-	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-	if !ok {
-		return
-	}
-	at := space{cluster, work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation]}
+	namespace := work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.spaces[at] += change; c.spaces[at] == 0 {
-		delete(c.spaces, at)
+	if c.spaces[cluster] == nil {
+		c.spaces[cluster] = map[string]int{}
+	}
+	if c.spaces[cluster][namespace] += change; c.spaces[cluster][namespace] == 0 {
+		delete(c.spaces[cluster], namespace)
+	}
+	if len(c.spaces[cluster]) == 0 {
+		delete(c.spaces, cluster)
 	}
 }
 
-// follow starts the watch of a member that has a connection, and ends that of one whose connection is gone.
+// follow starts the watch of a member that has a connection and Works whose Warnings are shown, and ends that of one which has lost them.
 func (c *Collector) follow(ctx context.Context, cluster string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.group == nil {
+		return // the Works are being listed
+	}
 	conn, connected := c.Fleet.Get(cluster)
+	wanted := connected && len(c.spaces[cluster]) > 0
 	if m := c.members[cluster]; m != nil {
-		if m.conn == conn {
+		if wanted && m.conn == conn {
 			return
 		}
 		for _, stop := range m.stop {
@@ -166,20 +182,20 @@ func (c *Collector) follow(ctx context.Context, cluster string) {
 		}
 		delete(c.members, cluster)
 	}
-	if !connected {
+	if !wanted {
 		return
 	}
 	m := &collected{Collector: c, cluster: cluster, conn: conn, incoming: make(chan *corev1.Event, waiting), repairs: make(chan *Subject, waiting)}
 	m.owners = newOwners(cluster, conn.ControlPlane(), c.Works, c.Clock)
 	m.owners.metadata = m.metadata
-	all := conn.Patient().Kube.CoreV1().Events(metav1.NamespaceAll)
-	warnings := memberwatch.Selecting(memberwatch.ListWatch(all.List, all.Watch), func(o *metav1.ListOptions) {
+	all := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource("events"), metav1.NamespaceAll)
+	warnings := memberwatch.Selecting(all, func(o *metav1.ListOptions) {
 		o.FieldSelector = "type=" + corev1.EventTypeWarning
 	})
 	c.members[cluster] = m
 	m.stop = []context.CancelFunc{
 		c.group.Go(func(watching context.Context) { m.run(ctx, watching) }), //nolint:contextcheck // m.run ends with both
-		c.group.Follow("member-events", m.reduced(warnings), &corev1.Event{}, m),
+		c.group.Follow("member-events", m.reduced(warnings), m),
 	}
 }
 
@@ -227,11 +243,12 @@ func (m *collected) metadata(ctx context.Context, kind schema.GroupVersionKind, 
 	return object, nil
 }
 
-// reduced leaves Events out that cannot concern a Work, before a reflector collects all of a list, and what is not read of the others.
-func (m *collected) reduced(lw *toolscache.ListWatch) *toolscache.ListWatch {
-	return &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			object, err := lw.ListWithContextFunc(ctx, o)
+// reduced leaves Events out that cannot concern a Work, before all of a list is collected, and what is not read of the others.
+func (m *collected) reduced(source memberwatch.Source) memberwatch.Source {
+	return memberwatch.Source{
+		Lists: source.Lists,
+		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			object, err := source.List(ctx, o)
 			m.refused(err)
 			if list, ok := object.(*corev1.EventList); ok && err == nil {
 				list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !m.needed(&e) })
@@ -241,13 +258,13 @@ func (m *collected) reduced(lw *toolscache.ListWatch) *toolscache.ListWatch {
 			}
 			return object, err
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			changes, err := lw.WatchFuncWithContext(ctx, o)
+		Watch: func(ctx context.Context, o metav1.ListOptions) (memberwatch.Stream, error) {
+			changes, err := source.Watch(ctx, o)
 			if err != nil {
 				m.refused(err)
 				return nil, err
 			}
-			return watch.Filter(changes, func(change watch.Event) (watch.Event, bool) {
+			return memberwatch.Filtered(changes, func(change watch.Event) (watch.Event, bool) {
 				e, ok := change.Object.(*corev1.Event)
 				if !ok || change.Type == watch.Bookmark {
 					return change, true
@@ -266,7 +283,7 @@ func (m *collected) reduced(lw *toolscache.ListWatch) *toolscache.ListWatch {
 func (m *collected) needed(e *corev1.Event) bool {
 	namespace := e.InvolvedObject.Namespace
 	m.mu.Lock()
-	_, ours := m.spaces[space{m.cluster, namespace}]
+	_, ours := m.spaces[m.cluster][namespace]
 	m.mu.Unlock()
 	needed := ours && e.Type == corev1.EventTypeWarning && (namespace == "" || namespace == e.Namespace) && m.Clock.Since(m.timeOf(e)) < lifetime
 	if !needed {

@@ -2,7 +2,9 @@ package memberevents
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -26,6 +27,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
@@ -340,7 +342,7 @@ func TestARecordIsARecord(t *testing.T) {
 // Events in a namespace without propagated objects leave nothing: no memory, no read in the member.
 func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 	clock := clocktesting.NewFakeClock(epoch)
-	c := &Collector{Deps: Deps{Clock: clock}, spaces: map[space]int{}, seen: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"result"})}
+	c := &Collector{Deps: Deps{Clock: clock}, spaces: map[string]map[string]int{}, seen: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"result"})}
 	m := &collected{Collector: c, cluster: "eu", conn: &member.Conn{}}
 	event := func(namespace string, last time.Time) corev1.Event {
 		return corev1.Event{
@@ -349,15 +351,15 @@ func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 			LastTimestamp: metav1.NewTime(last),
 		}
 	}
-	lw := m.reduced(&toolscache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	source := m.reduced(memberwatch.FromClient(
+		func(context.Context, metav1.ListOptions) (*corev1.EventList, error) {
 			list := &corev1.EventList{Items: []corev1.Event{event("shop", epoch), event("shop", epoch.Add(-lifetime))}}
 			for range 1000 {
 				list.Items = append(list.Items, event("noisy", epoch))
 			}
 			return list, nil
 		},
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+		func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			changes := watch.NewFakeWithChanSize(3000, false)
 			for range 1000 {
 				noisy := event("noisy", epoch)
@@ -369,18 +371,21 @@ func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 			changes.Action(watch.Bookmark, &bookmark)
 			changes.Stop()
 			return changes, nil
-		},
-	})
+		}))
 	read := func() (listed []corev1.Event, watched []watch.EventType) {
-		list, err := lw.ListWithContextFunc(t.Context(), metav1.ListOptions{})
+		list, err := source.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		changes, err := lw.WatchFuncWithContext(t.Context(), metav1.ListOptions{})
+		changes, err := source.Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for change := range changes.ResultChan() {
+		for {
+			change, err := changes.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
 			watched = append(watched, change.Type)
 		}
 		return list.(*corev1.EventList).Items, watched
@@ -400,7 +405,7 @@ func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 }
 
 func BenchmarkEventsOfOtherNamespaces(b *testing.B) {
-	c := &Collector{Deps: Deps{Clock: clocktesting.NewFakeClock(epoch)}, spaces: map[space]int{{"eu", "shop"}: 1},
+	c := &Collector{Deps: Deps{Clock: clocktesting.NewFakeClock(epoch)}, spaces: map[string]map[string]int{"eu": {"shop": 1}},
 		seen: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"result"})}
 	m := &collected{Collector: c, cluster: "eu", conn: &member.Conn{}}
 	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "noisy"}, InvolvedObject: corev1.ObjectReference{Namespace: "noisy"}, Type: corev1.EventTypeWarning}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,7 +36,7 @@ func Setup(mgr ctrl.Manager, g *Guard) error {
 	}
 	said := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*clusterv1alpha1.Cluster), e.ObjectNew.(*clusterv1alpha1.Cluster)
-		return slices.ContainsFunc([]string{clusterv1alpha1.ResumeDispatchingAnnotation, clusterv1alpha1.HoldDispatchingAnnotation}, func(key string) bool {
+		return slices.ContainsFunc([]string{clusterv1alpha1.ResumeDispatchingAnnotation, clusterv1alpha1.ResumeOperationsAnnotation, clusterv1alpha1.HoldDispatchingAnnotation}, func(key string) bool {
 			return before.Annotations[key] != after.Annotations[key]
 		}) || isHeld(before) != isHeld(after)
 	}}
@@ -63,8 +64,7 @@ func isHeld(cluster *clusterv1alpha1.Cluster) bool {
 }
 
 // report writes the condition and publishes it.
-func (g *Guard) report(ctx context.Context, cluster *clusterv1alpha1.Cluster, condition metav1.Condition) error {
-	before := cluster.DeepCopy()
+func (g *Guard) report(ctx context.Context, before, cluster *clusterv1alpha1.Cluster, condition metav1.Condition) error {
 	meta.SetStatusCondition(&cluster.Status.Conditions, condition)
 	if _, err := hubclient.PatchStatusLocked(ctx, g.Client, before, cluster); err != nil {
 		return err
@@ -83,10 +83,18 @@ func (g *Guard) count(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		for _, name := range g.Fleet.Names() {
-			if conn, ok := g.Fleet.Get(name); ok {
-				orphans, _ := g.cached(ctx, conn, 0)
-				g.orphans.WithLabelValues(name).Set(float64(orphans))
+			conn, ok := g.Fleet.Get(name)
+			if !ok {
+				continue
 			}
+			orphans, _, err := g.cached(ctx, conn, 0)
+			if err != nil {
+				if ctx.Err() == nil {
+					log.FromContext(ctx).Error(err, "Orphans are not counted", "cluster", name)
+				}
+				continue
+			}
+			g.orphans.WithLabelValues(name).Set(float64(orphans))
 		}
 		select {
 		case <-ticker.C():

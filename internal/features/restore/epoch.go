@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,40 +19,49 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
+// epochs are the two counts.
+type epochs struct {
+	own, theirs int32
+	// counted is whether there is an own one. After a restore there is none.
+	counted bool
+}
+
 // epochs reads the own count and that in the member. A count about another Cluster of the same name is none. A member that
 // does not let its Lease be read has none: it is not protected.
-func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID) (own, theirs int32, err error) {
+func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID) (epochs, error) {
+	var counts epochs
 	lease := &coordinationv1.Lease{}
-	err = g.Live.Get(ctx, ownKey(conn.Name()), lease)
+	err := g.Live.Get(ctx, ownKey(conn.Name()), lease)
 	if client.IgnoreNotFound(err) != nil {
-		return 0, 0, fmt.Errorf("reading the count of cluster %s: %w", conn.Name(), err)
+		return counts, fmt.Errorf("reading the count of cluster %s: %w", conn.Name(), err)
 	}
 	if err == nil {
-		own = epochIn(lease, cluster)
+		counts.own, counts.counted = epochIn(lease, cluster)
 	}
 	leases, name, err := leasesOf(conn)
 	if err != nil {
-		return 0, 0, err
+		return counts, err
 	}
 	lease, err = leases.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return own, 0, nil
+		return counts, nil
 	case err != nil:
-		return 0, 0, fmt.Errorf("reading the count in cluster %s: %w", conn.Name(), err)
+		return counts, fmt.Errorf("reading the count in cluster %s: %w", conn.Name(), err)
 	}
-	return own, epochIn(lease, cluster), nil
+	counts.theirs, _ = epochIn(lease, cluster)
+	return counts, nil
 }
 
 func ownKey(cluster string) client.ObjectKey {
 	return client.ObjectKey{Namespace: clusterv1alpha1.SystemNamespace, Name: clusterv1alpha1.EpochLease(cluster)}
 }
 
-func epochIn(lease *coordinationv1.Lease, cluster types.UID) int32 {
+func epochIn(lease *coordinationv1.Lease, cluster types.UID) (epoch int32, counted bool) {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != string(cluster) || lease.Spec.LeaseTransitions == nil {
-		return 0
+		return 0, false
 	}
-	return *lease.Spec.LeaseTransitions
+	return *lease.Spec.LeaseTransitions, true
 }
 
 func leasesOf(conn *member.Conn) (coordinationclient.LeaseInterface, string, error) {
@@ -64,9 +74,22 @@ func leasesOf(conn *member.Conn) (coordinationclient.LeaseInterface, string, err
 
 // writeEpoch writes the count, first here and then in the member: a member is never ahead of the storage that wrote to it.
 func (g *Guard) writeEpoch(ctx context.Context, conn *member.Conn, cluster *clusterv1alpha1.Cluster, epoch int32) error {
-	spec := coordinationv1.LeaseSpec{
-		HolderIdentity: new(string(cluster.UID)), LeaseTransitions: &epoch, RenewTime: &metav1.MicroTime{Time: g.Clock.Now()},
+	spec := ownCount(cluster, epoch, g.Clock.Now())
+	if err := g.writeOwn(ctx, cluster, spec); err != nil {
+		return err
 	}
+	return writeThere(ctx, conn, spec)
+}
+
+// ownCount is what a Lease has that counts.
+func ownCount(cluster *clusterv1alpha1.Cluster, epoch int32, now time.Time) coordinationv1.LeaseSpec {
+	return coordinationv1.LeaseSpec{
+		HolderIdentity: new(string(cluster.UID)), LeaseTransitions: &epoch, RenewTime: &metav1.MicroTime{Time: now},
+	}
+}
+
+// writeOwn writes the count here.
+func (g *Guard) writeOwn(ctx context.Context, cluster *clusterv1alpha1.Cluster, spec coordinationv1.LeaseSpec) error {
 	key := ownKey(cluster.Name)
 	own := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
@@ -84,7 +107,7 @@ func (g *Guard) writeEpoch(ctx context.Context, conn *member.Conn, cluster *clus
 	if err != nil {
 		return fmt.Errorf("writing the count of cluster %s: %w", cluster.Name, err)
 	}
-	return writeThere(ctx, conn, spec)
+	return nil
 }
 
 func writeThere(ctx context.Context, conn *member.Conn, spec coordinationv1.LeaseSpec) error {

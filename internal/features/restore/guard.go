@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,8 +59,7 @@ type guarded struct {
 
 	mu      sync.Mutex // held while the member is read
 	checked bool
-	held    bool
-	epoch   int32     // the own count
+	hold    member.Hold
 	raised  time.Time // when it was last raised, or that was queued
 }
 
@@ -84,29 +84,28 @@ func New(deps Deps) *Guard {
 // OnResume has f called with the name of a cluster to which writing goes on. f must not block. Call it before Setup.
 func (g *Guard) OnResume(f func(cluster string)) { g.resumed = append(g.resumed, f) }
 
-// Held returns whether writing to a member waits for a person. The first call for a connection reads the member's Lease.
-func (g *Guard) Held(ctx context.Context, conn *member.Conn) (bool, error) {
+// Held returns which writes to a member wait for a person. The first call for a connection reads the member's Lease.
+func (g *Guard) Held(ctx context.Context, conn *member.Conn) (member.Hold, error) {
 	s := g.of(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.checked {
-		return s.held, nil
+		return s.hold, nil
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := g.Client.Get(ctx, client.ObjectKey{Name: conn.Name()}, cluster); err != nil {
-		return false, fmt.Errorf("reading cluster %s: %w", conn.Name(), err)
+		return member.Hold{}, fmt.Errorf("reading cluster %s: %w", conn.Name(), err)
 	}
-	own, theirs, err := g.epochs(ctx, conn, cluster.UID)
+	counts, err := g.epochs(ctx, conn, cluster.UID)
 	if err != nil {
-		return false, err
+		return member.Hold{}, err
 	}
-	s.epoch = own
-	s.held = theirs > own || isHeldByAnnotation(cluster) || isHeld(cluster)
 	s.checked = true
-	if s.held {
+	if decide(cluster, counts).held {
+		s.hold = member.HoldEverything // until raise has reported it, or read what a person allows
 		g.queues.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
 	}
-	return s.held, nil
+	return s.hold, nil
 }
 
 // Writes is called before something is written to a member.
@@ -150,57 +149,88 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 	if !s.checked {
 		return 0, nil // the first write waits for Held, which comes back here
 	}
-	own, theirs, err := g.epochs(ctx, conn, cluster.UID)
+	counts, err := g.epochs(ctx, conn, cluster.UID)
 	if err != nil {
 		return 0, err
 	}
 	// From what is stored alone: what was held before may have been resumed by a write whose answer was lost, or that the cache does not show.
-	d := decide(cluster, own, theirs)
+	d := decide(cluster, counts)
 	if d.held && !d.resume {
-		s.held = true
 		g.held.WithLabelValues(name).Set(1)
-		if d.stated {
-			return 0, nil
+		if !d.stated {
+			s.hold = member.HoldEverything
+			return 0, g.state(ctx, cluster, counts)
 		}
-		return 0, g.report(ctx, cluster, heldCondition(cluster))
-	}
-	if d.held || !s.raised.IsZero() {
-		if err := g.writeEpoch(ctx, conn, cluster, max(own, theirs)+1); err != nil {
-			return 0, err
+		before := s.hold
+		if s.hold = d.hold; before != d.hold {
+			g.resume(name)
 		}
-		s.epoch = max(own, theirs) + 1
-	}
-	if d.resume {
-		if err := g.report(ctx, cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
-			return 0, err
-		}
-	}
-	if !s.held && !d.resume {
 		return 0, nil
 	}
-	s.held = false
-	g.held.WithLabelValues(name).Set(0)
-	for _, f := range g.resumed {
-		f(name)
+	if d.held || !s.raised.IsZero() {
+		if err := g.writeEpoch(ctx, conn, cluster, max(counts.own, counts.theirs)+1); err != nil {
+			return 0, err
+		}
 	}
+	if d.resume {
+		if err := g.report(ctx, cluster.DeepCopy(), cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
+			return 0, err
+		}
+	}
+	if s.hold == (member.Hold{}) && !d.resume {
+		return 0, nil
+	}
+	s.hold = member.Hold{}
+	g.held.WithLabelValues(name).Set(0)
+	g.resume(name)
 	return 0, nil
+}
+
+// resume has the Works of a cluster reconciled again.
+func (g *Guard) resume(cluster string) {
+	for _, f := range g.resumed {
+		f(cluster)
+	}
+}
+
+// state reports that a member is held. What a person allowed before that does not count any more: it may be in the backup. An own count is
+// written, so that the same is not reported again after a restart.
+func (g *Guard) state(ctx context.Context, cluster *clusterv1alpha1.Cluster, counts epochs) error {
+	before := cluster.DeepCopy()
+	meta.RemoveStatusCondition(&cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld) // its time is to be that of now
+	if err := g.report(ctx, before, cluster, heldCondition(cluster)); err != nil || counts.counted {
+		return err
+	}
+	return g.writeOwn(ctx, cluster, ownCount(cluster, counts.own, g.Clock.Now()))
 }
 
 // decision is what is to be done about a member.
 type decision struct {
-	held   bool // nothing may be written to it
+	held   bool // nothing may be written to it, unless a person allowed it
 	stated bool // its condition reports that
 	resume bool // a person allowed to go on
+	// hold is what a person has not allowed.
+	hold member.Hold
 }
 
 // decide compares the counts, and reads the annotations and the condition of a Cluster.
-func decide(cluster *clusterv1alpha1.Cluster, own, theirs int32) decision {
-	d := decision{stated: isHeld(cluster)}
+func decide(cluster *clusterv1alpha1.Cluster, counts epochs) decision {
 	byAnnotation := isHeldByAnnotation(cluster)
-	d.held = d.stated || byAnnotation || theirs > own // a second control plane with the same storage may write, too
-	if d.stated && !byAnnotation {
-		since := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld).LastTransitionTime
-		d.resume = !clusterv1alpha1.ResumedAt(cluster).Before(since.Time)
+	held := isHeld(cluster) || byAnnotation || counts.theirs > counts.own // a second control plane with the same storage may write, too
+	if !held {
+		return decision{}
+	}
+	// A condition without a count was in the backup, as were the annotations.
+	d := decision{held: true, stated: isHeld(cluster) && counts.counted, hold: member.HoldEverything}
+	if !d.stated {
+		return d
+	}
+	since := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld).LastTransitionTime
+	d.resume = !byAnnotation && !clusterv1alpha1.ResumedAt(cluster).Before(since.Time)
+	if at, operations := clusterv1alpha1.ResumedOperations(cluster); !at.Before(since.Time) {
+		d.hold.Create = !slices.Contains(operations, clusterv1alpha1.ResumeCreate)
+		d.hold.Change = !slices.Contains(operations, clusterv1alpha1.ResumeChange)
+		d.hold.Delete = !slices.Contains(operations, clusterv1alpha1.ResumeDelete)
 	}
 	return d
 }
@@ -220,5 +250,5 @@ func heldCondition(cluster *clusterv1alpha1.Cluster) metav1.Condition {
 		cause = fmt.Sprintf("The annotation %s: %s", clusterv1alpha1.HoldDispatchingAnnotation, cluster.Annotations[clusterv1alpha1.HoldDispatchingAnnotation])
 	}
 	return clusterv1alpha1.DispatchingHeld(reason, fmt.Sprintf("%s. Nothing is written to or deleted in the cluster: "+
-		"'flagship restore status --cluster %s' lists the differences, 'flagship restore resume --cluster %s' goes on", cause, cluster.Name, cluster.Name))
+		"'flagship restore status --cluster %s' lists the differences, 'flagship restore resume --cluster %s' goes on, with --only step by step", cause, cluster.Name, cluster.Name))
 }

@@ -14,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
@@ -57,8 +59,10 @@ type Finding struct {
 // Report is what there is to say about one member.
 type Report struct {
 	Cluster string `json:"cluster"`
-	// Held means that nothing is written to the member until a person releases it.
+	// Held means that something is not done in the member until a person allows it.
 	Held bool `json:"held"`
+	// Waiting are the operations that wait: create, change, delete.
+	Waiting []string `json:"waiting,omitempty"`
 	// Counts has the number of objects of each class, those beyond the limit of a list included.
 	Counts   map[Class]int `json:"counts,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"`
@@ -80,9 +84,19 @@ func (r *Report) add(f Finding) {
 }
 
 // cached lists at most limit orphans among the objects that are watched, and reports how many there are in all.
-func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int, found []Finding) {
+func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int, found []Finding, err error) {
+	works, err := g.works(ctx, conn.Name())
+	if err != nil {
+		return 0, nil, err
+	}
+	// One list is much cheaper than as many reads: each finds the resource of its kind anew.
+	present := make(sets.Set[string], len(works))
+	for i := range works {
+		present.Insert(works[i].Name)
+	}
 	conn.Managed(func(p objectcache.Place, key types.NamespacedName) {
-		if !g.isMissing(ctx, conn.Name(), key) {
+		// A Work that is newer than the list is read.
+		if present.Has(key.Name) && key.Namespace == workv1alpha1.ExecutionNamespace(conn.Name()) || !g.isMissing(ctx, conn.Name(), key) {
 			return
 		}
 		live, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name)
@@ -94,7 +108,16 @@ func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int
 				Name: p.Object.Name, Work: key.String()})
 		}
 	})
-	return n, found
+	return n, found, nil
+}
+
+// works lists the Works of a cluster, of which nothing may be changed.
+func (g *Guard) works(ctx context.Context, cluster string) ([]workv1alpha1.Work, error) {
+	var works workv1alpha1.WorkList
+	if err := g.Client.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the Works of cluster %s: %w", cluster, err)
+	}
+	return works.Items, nil
 }
 
 // isMissing returns whether a Work of a cluster does not exist.
@@ -115,11 +138,11 @@ func belongsTo(conn *member.Conn, live metav1.Object) bool {
 // survey lists how the managed objects of a member differ from the Works of its cluster. It reads the metadata of everything
 // that carries the managed label, kinds that no Work has included.
 func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) error {
-	var works workv1alpha1.WorkList
-	if err := g.Client.List(ctx, &works, client.InNamespace(workv1alpha1.ExecutionNamespace(conn.Name())), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the Works of cluster %s: %w", conn.Name(), err)
+	works, err := g.works(ctx, conn.Name())
+	if err != nil {
+		return err
 	}
-	wanted := wantedOf(works.Items, g.Fingerprints)
+	wanted := wantedOf(works, g.Fingerprints)
 	served, err := servedBy(ctx, conn)
 	if err != nil {
 		return err
@@ -244,11 +267,28 @@ func servedBy(ctx context.Context, conn *member.Conn) (map[schema.GroupVersionRe
 	return served, nil
 }
 
+// waiting names the operations of a Hold.
+func waiting(hold member.Hold) []string {
+	var names []string
+	for _, o := range []struct {
+		name string
+		held bool
+	}{{clusterv1alpha1.ResumeCreate, hold.Create}, {clusterv1alpha1.ResumeChange, hold.Change}, {clusterv1alpha1.ResumeDelete, hold.Delete}} {
+		if o.held {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
 // Pages answers the paths of the package.
 func (g *Guard) Pages() map[string]http.Handler {
 	return map[string]http.Handler{
 		OrphansPath: g.page(func(ctx context.Context, conn *member.Conn, report *Report) error {
-			n, found := g.cached(ctx, conn, maxFindings)
+			n, found, err := g.cached(ctx, conn, maxFindings)
+			if err != nil {
+				return err
+			}
 			report.Counts, report.Findings = map[Class]int{Orphan: n}, found
 			return nil
 		}),
@@ -272,7 +312,7 @@ func (g *Guard) page(fill func(context.Context, *member.Conn, *Report) error) ht
 			} else if held, err := g.Held(r.Context(), conn); err != nil {
 				report.Error = err.Error()
 			} else {
-				report.Held = held
+				report.Held, report.Waiting = held != member.Hold{}, waiting(held)
 				if err := fill(r.Context(), conn, &report); err != nil {
 					report.Error = err.Error()
 				}

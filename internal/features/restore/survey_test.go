@@ -92,10 +92,10 @@ func TestReportsAreBounded(t *testing.T) {
 
 func TestCountOfAnotherCluster(t *testing.T) {
 	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("uid-1"), LeaseTransitions: new(int32(7))}}
-	if got := epochIn(lease, "uid-1"); got != 7 {
+	if got, counted := epochIn(lease, "uid-1"); got != 7 || !counted {
 		t.Errorf("the count is %d, want 7", got)
 	}
-	if got := epochIn(lease, "uid-2"); got != 0 {
-		t.Errorf("the count of a cluster that was joined again is %d, want 0", got)
+	if got, counted := epochIn(lease, "uid-2"); got != 0 || counted {
+		t.Errorf("the count of a cluster that was joined again is %d, want none", got)
 	}
 }

@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/component-base/tracing"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -50,10 +53,12 @@ type Options struct {
 	// Brake configures how many objects may be removed or scaled down at once before a person has to release them.
 	Brake brake.Config
 
+	// Tracer makes the spans of reconciles and of requests. Nil: there are none.
+	Tracer trace.TracerProvider
 	// NoMemberEvents does not report the warnings of the cluster.
 	NoMemberEvents bool
 	// Clock is the real one by default.
-	Clock clock.WithTicker
+	Clock clock.WithTickerAndDelayedExecution
 }
 
 func (o Options) complete() (Options, error) {
@@ -82,9 +87,12 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	o.Hub, o.Member = unlimited(o.Hub), unlimited(o.Member)
+	if wrap := o.traced(); wrap != nil {
+		o.Hub.Wrap(wrap)
+	}
 	// What the agent compares with its time is from the control plane or its users, such as until when the brake is released, and what it
 	// writes is compared there.
-	now := &skew.Corrected{WithTicker: o.Clock}
+	now := &skew.Corrected{WithTickerAndDelayedExecution: o.Clock}
 	o.Hub.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return now.Wrap(next, func(ahead time.Duration) {
 			log.FromContext(ctx).Info("The clock of the control plane differs; its time is used", "ahead", ahead)
@@ -122,6 +130,14 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("running the agent of cluster %s: %w", o.Cluster, err)
 	}
 	return nil
+}
+
+// traced makes a span of each request. Nil without a tracer.
+func (o Options) traced() transport.WrapperFunc {
+	if o.Tracer == nil {
+		return nil
+	}
+	return tracing.WrapperFor(o.Tracer)
 }
 
 // unlimited is a configuration without a limit of requests of its own: the other side has one.

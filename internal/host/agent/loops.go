@@ -50,14 +50,14 @@ import (
 // setupLoops constructs every loop of the agent.
 func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster) error {
 	loops := controlloop.NewSet(ctrlmetrics.Registry, o.Clock)
+	loops.Trace(o.Tracer)
 	home, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", metav1.NamespaceSystem, err)
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: string(home.UID)}, Serves: o.serves, Clock: o.Clock, Loops: loops,
-		UserAgent:     fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home.UID),
-		AllowLoopback: true, // the member is its own, by whatever address
+		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: string(home.UID)}, Serves: o.serves, Clock: o.Clock, Loops: loops, Wrap: o.traced(),
+		UserAgent: fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home.UID), AllowLoopback: true, // the member is its own, by whatever address
 	})
 	if err != nil {
 		return fmt.Errorf("building the connection to the cluster: %w", err)
@@ -151,7 +151,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 
 // setupServices adds the loops that record the endpoints and the exports of the cluster in Works.
 func setupServices(ctx context.Context, mgr ctrl.Manager, fleet *member.Fleet, o Options) error {
-	hub, err := hubclient.New(mgr)
+	hub, err := hubclient.New(mgr, o.Clock)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Re
 	if o.NoMemberEvents {
 		return nil, nil
 	}
-	hub, err := hubclient.New(mgr)
+	hub, err := hubclient.New(mgr, o.Clock)
 	if err != nil {
 		return nil, err
 	}

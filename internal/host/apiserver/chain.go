@@ -32,6 +32,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/resources"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/works/local"
 )
 
 // chain is the API servers of one process, each handing what it does not know to the next: the
@@ -39,6 +40,8 @@ import (
 type chain struct {
 	front      *aggregatorapiserver.APIAggregator
 	extensions *apiextensionsapiserver.CustomResourceDefinitions
+	// works reads and writes Works and bindings without requests; nil for a member.
+	works *local.Storage
 }
 
 // hubGroups is what the native groups of a hub need.
@@ -91,7 +94,7 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 	}
 	var claims *genericapiserver.GenericAPIServer
 	if own != nil {
-		if next, err = works.New(own.Host, next); err != nil {
+		if next, linked.works, err = works.New(own.Host, next); err != nil {
 			return nil, err
 		}
 		if next, err = clusters.New(own.Options, next); err != nil {

@@ -66,7 +66,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = fixed.Close() }()
 	hub, err = apiserver.Start(ctx, apiserver.Config{
-		AllowLoopbackMembers: true, Tunnels: tunnel.NewTunnels(clock.RealClock{}, nil),
+		AllowLoopbackMembers: true, Tunnels: tunnel.NewTunnels("", clock.RealClock{}, nil),
 		DataDir: dir, NoFsync: true, Clock: hubClock, ConversionServices: map[string]string{"fixed/hook:8443": fixed.Addr().String()},
 		Admission: []access.AdmissionPlugin{{Name: "RefuseUnwanted", Handler: refuseUnwanted{}}},
 	})

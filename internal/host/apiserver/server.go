@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/works/local"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -53,6 +55,8 @@ type Server struct {
 	converter *versions.Converter
 	// services finds the Services that webhooks name.
 	services webhook.ServiceResolver
+	// works reads and writes Works and bindings without requests.
+	works *local.Storage
 	// defines returns whether a resource is one of a definition.
 	defines func(schema.GroupResource) bool
 
@@ -78,6 +82,15 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	server, err := startReady(ctx, cfg)
+	if err != nil {
+		return nil, etcd.Full(cfg.DataDir, err)
+	}
+	return server, nil
+}
+
+// startReady runs a server and waits until it is ready.
+func startReady(ctx context.Context, cfg Config) (*Server, error) {
 	lock, err := datadir.Acquire(cfg.DataDir)
 	if err != nil {
 		return nil, err
@@ -128,7 +141,7 @@ func (s *Server) awaitServed(ctx context.Context) error {
 	if err := s.waitReady(ctx); err != nil {
 		return err
 	}
-	if err := definitions.EstablishPending(ctx, s.loopback); err != nil {
+	if err := storage.Retry(ctx, s.loopback, definitions.EstablishPending); err != nil {
 		return err
 	}
 	if err := s.awaitServiceAddresses(ctx); err != nil {
@@ -140,14 +153,14 @@ func (s *Server) awaitServed(ctx context.Context) error {
 	if err := s.keys.WriteBreakGlass(); err != nil {
 		return err
 	}
-	if err := roles.BindOperators(ctx, s.loopback); err != nil {
+	if err := storage.Retry(ctx, s.loopback, roles.BindOperators); err != nil {
 		return err
 	}
 	s.announceControllers()
-	if err := definitions.Install(ctx, s.loopback); err != nil {
+	if err := storage.Retry(ctx, s.loopback, definitions.Install); err != nil {
 		return err
 	}
-	return roles.Install(ctx, s.loopback)
+	return storage.Retry(ctx, s.loopback, roles.Install)
 }
 
 // causeOf returns why storage has failed, if it has: other errors of a start are consequences then.
@@ -156,8 +169,8 @@ func causeOf(err error, stored *etcd.Storage) error {
 		return err
 	}
 	select {
-	case failure := <-stored.Failed:
-		return failure
+	case <-stored.Failed():
+		return stored.Failure()
 	default:
 		return err
 	}
@@ -210,6 +223,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
+	credentials.Poll(config.KubeAPIs.ControlPlane.Generic.SecureServing, &config.KubeAPIs.ControlPlane.ClusterAuthenticationInfo)
 	if err := authorizeFirst(config, cfg.Authorizer); err != nil {
 		return nil, err
 	}
@@ -289,7 +303,7 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 	if err != nil {
 		return err
 	}
-	s.defines = linked.defines
+	s.defines, s.works = linked.defines, linked.works
 	prepared, err := linked.front.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("preparing the API server: %w", err)
@@ -306,8 +320,8 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 	}()
 	go func() {
 		select {
-		case err := <-s.storage.Failed:
-			s.end(err) // at once: the requests that are served wait for storage
+		case <-s.storage.Failed():
+			s.end(s.storage.Failure()) // at once: the requests that are served wait for storage
 		case <-s.stopped:
 		}
 	}()
@@ -430,7 +444,9 @@ func (s *Server) AdminKubeconfig() ([]byte, error) { return s.keys.Kubeconfig() 
 
 // WriteKubeconfig writes the admin kubeconfig to a file readable by its owner only, in one step, and
 // again whenever the client certificate in it is renewed.
-func (s *Server) WriteKubeconfig(path string) error { return s.keys.WriteKubeconfig(path) }
+func (s *Server) WriteKubeconfig(path string) error {
+	return etcd.Full(filepath.Dir(path), s.keys.WriteKubeconfig(path))
+}
 
 // Versions converts objects between the versions of their kinds as the server does for its readers.
 func (s *Server) Versions() *versions.Converter { return s.converter }

@@ -2,8 +2,14 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
@@ -33,6 +39,24 @@ func (s *Server) OnUse(ctx context.Context, notify func()) {
 	if s.storage.Usage != nil {
 		context.AfterFunc(ctx, s.storage.Usage.Subscribe(notify))
 	}
+}
+
+// NewInformer makes an informer for the loops of this process. It reads Works and bindings without requests, and shares their memory with
+// the API server: see package local.
+func (s *Server) NewInformer(source toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if local := s.works.ListerWatcher(obj); local != nil {
+		source = local
+	}
+	return toolscache.NewSharedIndexInformer(source, obj, resync, indexers)
+}
+
+// NewClient makes the client of the loops of this process. It writes Works and bindings by calls of their storage: see package local.
+func (s *Server) NewClient(config *rest.Config, options client.Options) (client.Client, error) {
+	requests, err := client.New(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return s.works.Client(requests, s.drained), nil
 }
 
 // holds is InUse that reads storage instead of returning false.

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +20,10 @@ import (
 
 	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -40,13 +42,17 @@ func kept(obj any) (any, error) {
 }
 
 // newManager builds the cache that all loops read from and the manager that runs them while it holds the lock; nil for always.
-func newManager(cfg *rest.Config, lock *leader.Term) (ctrl.Manager, error) {
+func newManager(server *apiserver.Server, lock *leader.Term) (ctrl.Manager, error) {
+	// The API server has reduced their memory, which it shares.
+	shared := cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	options := ctrl.Options{
 		Cache: cache.Options{
 			DefaultTransform: kept,
+			NewInformer:      server.NewInformer,
 			// Credentials of members, bootstrap tokens of agents and the Leases of agents are the only Secrets and Leases the loops read;
 			// others stay out of memory.
 			ByObject: map[client.Object]cache.ByObject{
+				&workv1alpha1.Work{}: shared, &workv1alpha2.ResourceBinding{}: shared, &workv1alpha2.ClusterResourceBinding{}: shared,
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 					clusterv1alpha1.ClusterNamespace: {},
 					metav1.NamespaceSystem:           {FieldSelector: fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken))},
@@ -59,10 +65,12 @@ func newManager(cfg *rest.Config, lock *leader.Term) (ctrl.Manager, error) {
 		},
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	}
-	if lock != nil {
+	if lock == nil {
+		options.NewClient = server.NewClient
+	} else { // Requests are fenced.
 		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionResourceLockInterface = true, leader.Name, lock
 		options.LeaderElectionNamespace = clusterv1alpha1.SystemNamespace // that of the events
 		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leader.Duration), new(leader.RenewDeadline), new(leader.RetryPeriod)
 	}
-	return controlloop.NewManager(lock.Fence(cfg), options, stopLoopsTimeout, corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme)
+	return controlloop.NewManager(lock.Fence(server.LoopbackConfig()), options, stopLoopsTimeout, corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme)
 }

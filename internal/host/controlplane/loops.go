@@ -51,6 +51,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers/previews"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/fleetmetrics"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
@@ -230,13 +231,13 @@ func (h *components) setupBuiltIn(mgr ctrl.Manager, server *apiserver.Server) er
 
 // setupPreview has Previews answered: on the caches of the loops, with the loops' own code.
 func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct{}) {
-	previewer := &answers.Previewer{
+	previewer := &previews.Previewer{
 		Config: preview.Config{
 			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes,
 			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
 			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Evict: h.options.Evict, Clock: h.options.Clock,
 		},
-		Brake: h.options.Brake, Author: answers.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
+		Brake: h.options.Brake, Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
 	}
 	h.offer(func() { h.options.previewer.Store(previewer) })
@@ -326,7 +327,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	})
 	changes := &interpret.Changes{}
 	changes.Subscribe(func(kinds interpret.Kinds) { templates.Touch(kinds) })
-	hub, err := hubclient.New(mgr)
+	hub, err := hubclient.New(mgr, o.Clock)
 	if err != nil {
 		return nil, err
 	}

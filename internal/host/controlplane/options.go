@@ -35,6 +35,7 @@ import (
 	searchserver "github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/authorization"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers/previews"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
@@ -114,13 +115,13 @@ type Options struct {
 	AllowNoExecuteTaintPolicy bool
 
 	// Clock is the real one by default.
-	Clock clock.WithTicker
+	Clock clock.WithTickerAndDelayedExecution
 
 	lookups *admissionLookups
 	// answerer answers Explanations and DriftReports; nil until the loops are built.
 	answerer *atomic.Pointer[answers.Answerer]
 	// previewer answers Previews; nil until the loops are built.
-	previewer *atomic.Pointer[answers.Previewer]
+	previewer *atomic.Pointer[previews.Previewer]
 	// keeper answers Histories; nil until the loops are built.
 	keeper *atomic.Pointer[history.Keeper]
 	// authors are who requested changes, for the history.
@@ -167,13 +168,13 @@ func (o Options) complete() Options {
 	}
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
-	o.previewer = &atomic.Pointer[answers.Previewer]{}
+	o.previewer = &atomic.Pointer[previews.Previewer]{}
 	o.templates, o.term = &atomic.Pointer[hubstore.Store]{}, &atomic.Pointer[leader.Term]{}
 	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
 	o.answerHistory()
 	o.Server.Answers.Explain = answered(o.answerer, (*answers.Answerer).Explain)
 	o.Server.Answers.Drift = answered(o.answerer, (*answers.Answerer).DriftReport)
-	o.Server.Answers.Preview = answered(o.previewer, (*answers.Previewer).Preview)
+	o.Server.Answers.Preview = answered(o.previewer, (*previews.Previewer).Preview)
 	o.registries = &atomic.Pointer[search.Registries]{}
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
@@ -204,7 +205,11 @@ func (o Options) complete() Options {
 		}
 		return nil
 	}}
-	o.Server.Tunnels = tunnel.NewTunnels(o.Clock, o.metrics)
+	server := ""
+	if o.Server.ExternalEtcd != nil { // other servers may use it, too
+		server = uuid.NewString()
+	}
+	o.Server.Tunnels = tunnel.NewTunnels(server, o.Clock, o.metrics)
 	pages := maps.Clone(o.Server.Pages)
 	if pages == nil {
 		pages = map[string]http.Handler{}

@@ -27,7 +27,7 @@ const (
 	// What has been busy for longAfter may outgrow what is live by at least largeShare, as long as that is not more than largeGrowth. With
 	// 1 GB that is live, as of 1,000 members, the square root leaves so little that a third of the CPU time goes into collecting.
 	largeShare  = 60
-	largeGrowth = 700 << 20
+	largeGrowth = 500 << 20
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
 	// busyLasts is how long after the last busy moment a process counts as idle.
@@ -39,7 +39,26 @@ const (
 // Adapt keeps the process small without starving it: how eagerly garbage is collected follows how much is going on,
 // and what a burst took is given back after it. It sets the ratio and no limit: a process whose live memory comes near a
 // limit collects without end. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
-func Adapt(ctx context.Context) {
+func Adapt(ctx context.Context) { adapt(ctx, memoryLook, busyRate, collectAt) }
+
+const (
+	// smallShare is by how much, in percent, the heap of a small process may outgrow what is live.
+	smallShare = 50
+	// smallLook and smallRate are memoryLook and busyRate of a small process. It is idle most of the time, so that the end of a burst may be
+	// seen late, and an idle agent allocates less than a tenth of that rate.
+	smallLook = 2 * time.Second
+	smallRate = 1 << 20
+)
+
+// KeepSmall has garbage collected early, in a process that is idle most of the time and shares its machine: an agent. What a burst took is
+// given back after it. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
+func KeepSmall(ctx context.Context) {
+	adapt(ctx, smallLook, smallRate, func(int64, bool, bool) int { return smallShare })
+}
+
+// adapt reads every period what happens, and sets the ratio that share returns for it. A process that allocates more than rate, in bytes a
+// second, is busy.
+func adapt(ctx context.Context, period time.Duration, rate float64, share func(live int64, busy, long bool) (percent int)) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
@@ -48,23 +67,23 @@ func Adapt(ctx context.Context) {
 		metrics.Read(samples)
 		return int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
 	}
-	look := time.NewTicker(memoryLook)
+	look := time.NewTicker(period)
 	defer look.Stop()
 	lastBusy, wasBusy, percent := time.Now(), true, 0
 	var busyFor time.Duration
 	_, before := read()
 	for {
 		live, allocated := read()
-		if (allocated-before)*int64(time.Second/memoryLook) > busyRate {
+		if float64(allocated-before) > rate*period.Seconds() {
 			lastBusy = time.Now()
-			busyFor = min(busyFor+memoryLook, 2*longAfter)
+			busyFor = min(busyFor+period, 2*longAfter)
 		} else {
-			busyFor = max(busyFor-memoryLook, 0)
+			busyFor = max(busyFor-period, 0)
 		}
 		before = allocated
 		busy := time.Since(lastBusy) < busyLasts
 		// Changing the ratio stops the world for a moment, so small differences do not count.
-		if want := collectAt(live, busy, busyFor > longAfter); want < percent*9/10 || want > percent*11/10 {
+		if want := share(live, busy, busyFor > longAfter); want < percent*9/10 || want > percent*11/10 {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
@@ -77,17 +96,6 @@ func Adapt(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// smallShare is by how much, in percent, the heap of a small process may outgrow what is live.
-const smallShare = 50
-
-// KeepSmall has garbage collected early, in a process that is idle most of the time and shares its machine: an agent. Whoever sets GOGC or
-// GOMEMLIMIT has decided otherwise.
-func KeepSmall() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(smallShare)
 	}
 }
 

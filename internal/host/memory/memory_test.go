@@ -16,8 +16,8 @@ func TestCollectAt(t *testing.T) {
 		"what stays busy gets memory to be quick": {200 * mb, true, true, 373 * mb},
 		"the share counts where it is more":       {220 * mb, true, false, 356 * mb},
 		"a burst of many objects takes less each": {600 * mb, true, true, 960 * mb},
-		"much that is live gets more to be quick": {1000 * mb, true, true, 1600 * mb},
-		"but no more than so much memory":         {2300 * mb, true, true, 3000 * mb},
+		"much that is live gets more to be quick": {1000 * mb, true, true, 1500 * mb},
+		"but not less than by the square root":    {2300 * mb, true, true, 2887 * mb},
 		"nor unless it stays busy":                {2300 * mb, true, false, 2740 * mb},
 	}
 	for name, c := range cases {

@@ -1,7 +1,9 @@
 package preview_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -432,5 +434,26 @@ func TestObjectsComeToRest(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAPreviewEnds: what is computed in memory ends when the request does, too, with an error.
+func TestAPreviewEnds(t *testing.T) {
+	kinds, err := offline.ReadKinds(clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err := control(t.Context(), kinds, []*unstructured.Unstructured{unstructuredOf(member("m1")), unstructuredOf(web())}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	raw, err := json.Marshal(web(spec("replicas", int64(5))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := previewed(ctx, hub, fleetv1alpha1.PreviewSpec{Apply: []runtime.RawExtension{{Raw: raw}}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the preview ends with %v", err)
 	}
 }

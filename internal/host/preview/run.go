@@ -315,6 +315,9 @@ func (r *Run) drain(ctx context.Context) error {
 		if err := r.deliver(ctx); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil { // what is in memory does not read it
+			return fmt.Errorf("computing what the change does: %w", err)
+		}
 		did := false
 		for i := range r.loops {
 			l := r.loops[i]

@@ -33,6 +33,7 @@ type Set struct {
 
 	mu    sync.Mutex
 	loops map[string]*Loop
+	limit *Limiter // nil without Limit
 }
 
 // Loop is one control loop. All its reconciles, of all members, have its name.
@@ -46,6 +47,7 @@ type Loop struct {
 	next    uint64
 	running map[uint64]ongoing
 	queue   *Queue // nil for a loop of controller-runtime
+	limit   *Limiter
 }
 
 // ongoing is a reconcile that has not returned.
@@ -102,6 +104,8 @@ func (s *Set) Checks() map[string]func() error {
 // Do reconciles one object: it calls f with a context that is cancelled after Deadline, and returns its error. A panic becomes a
 // *PanicError. The key names the object when the reconcile is stuck.
 func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) error {
+	ctx, release := l.limit.Acquire(ctx)
+	defer release()
 	ctx, stop := withDeadline(ctx)
 	defer stop()
 	ctx, traced := l.span(ctx, key)
@@ -124,6 +128,9 @@ func withDeadline(ctx context.Context) (_ context.Context, stop func()) {
 		cancel(nil)
 	}
 }
+
+// Contended returns whether reconciles wait for a slot: more workers would only wait, too.
+func (l *Loop) Contended() bool { return l.limit.queued() > 0 }
 
 // begin records that a reconcile runs, until the returned function is called.
 func (l *Loop) begin(key any) (end func()) {
@@ -186,4 +193,18 @@ func (l *Loop) ends(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state, l.ended = stopped, err
+}
+
+// Limit bounds how many reconciles of all loops that are named compute at a time, if they pass through Do. It is to be called once, before
+// they run. The loops that are not named begin at once: what probes members or renews a Lease must not wait for the others.
+func (s *Set) Limit(limit *Limiter, loops ...string) {
+	s.mu.Lock()
+	s.limit = limit
+	s.mu.Unlock()
+	for _, name := range loops {
+		l := s.Loop(name)
+		l.mu.Lock()
+		l.limit = limit
+		l.mu.Unlock()
+	}
 }

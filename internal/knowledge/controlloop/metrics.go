@@ -101,16 +101,23 @@ var (
 		"Age of the longest reconcile that has not returned, of every control loop; 0 if none runs.", []string{"loop"}, nil)
 	queueDepth = prometheus.NewDesc("flagship_loop_queue_depth",
 		"Objects in the work queues of loops with one for each member, those of members that cannot be reached included.", []string{"loop"}, nil)
+	waitingForSlot = prometheus.NewDesc("flagship_loop_waiting_reconciles",
+		"Reconciles of loops with a work queue for each member that wait because enough others compute.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (current) Describe(ch chan<- *prometheus.Desc) {
 	ch <- longestRunning
 	ch <- queueDepth
+	ch <- waitingForSlot
 }
 
 // Collect implements prometheus.Collector.
 func (c current) Collect(ch chan<- prometheus.Metric) {
+	c.set.mu.Lock()
+	limit := c.set.limit
+	c.set.mu.Unlock()
+	ch <- prometheus.MustNewConstMetric(waitingForSlot, prometheus.GaugeValue, float64(limit.queued()))
 	for _, l := range c.set.all() {
 		age := 0.0
 		if r, any := l.longest(); any {

@@ -53,14 +53,14 @@ func Describe(ahead time.Duration) string {
 
 // Corrected is the clock of this process, set to that of an API server whose answers it sees.
 type Corrected struct {
-	clock.WithTicker
+	clock.WithTickerAndDelayedExecution
 	Skew
 }
 
-var _ clock.WithTicker = &Corrected{}
+var _ clock.WithTickerAndDelayedExecution = &Corrected{}
 
 // Now is the time of the API server.
-func (c *Corrected) Now() time.Time { return c.WithTicker.Now().Add(c.Ahead()) }
+func (c *Corrected) Now() time.Time { return c.WithTickerAndDelayedExecution.Now().Add(c.Ahead()) }
 
 // Since is the time that has passed by that clock.
 func (c *Corrected) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
@@ -79,7 +79,7 @@ type seeing struct {
 // RoundTrip implements http.RoundTripper.
 func (s *seeing) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(req)
-	if err == nil && s.clock.See(resp.Header, s.clock.WithTicker.Now()) {
+	if err == nil && s.clock.See(resp.Header, s.clock.WithTickerAndDelayedExecution.Now()) {
 		s.changed(s.clock.Ahead())
 	}
 	return resp, err

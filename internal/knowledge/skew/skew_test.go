@@ -58,7 +58,7 @@ func TestACorrectedClock(t *testing.T) {
 		w.Header().Set("Date", theirs.UTC().Format(http.TimeFormat))
 	}))
 	t.Cleanup(server.Close)
-	corrected := &skew.Corrected{WithTicker: own}
+	corrected := &skew.Corrected{WithTickerAndDelayedExecution: own}
 	var changes []time.Duration
 	client := &http.Client{Transport: corrected.Wrap(http.DefaultTransport, func(ahead time.Duration) { changes = append(changes, ahead) })}
 	for range 2 {

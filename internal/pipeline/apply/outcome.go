@@ -67,6 +67,10 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	if objects.Unavailable(err) && appliedAt(work, work.Generation) {
 		return 0, err // the member went away; what it had it has
 	}
+	if objects.Only(objects.IsDispatchingHeld, failures) {
+		a.setDispatchingHeld(work)
+		return 0, nil // the end of it leads back here
+	}
 	failing := a.troubles.Since(key, a.clock.Now())
 	if objects.IsBraked(err) {
 		a.setBraked(work, err)

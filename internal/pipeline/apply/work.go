@@ -63,9 +63,9 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if err != nil {
 		return 0, err
 	}
-	if held, err := a.held(ctx, destination); err != nil {
+	if destination.hold, err = a.held(ctx, destination); err != nil {
 		return 0, err
-	} else if held {
+	} else if destination.hold == member.HoldEverything {
 		a.setDispatchingHeld(work)
 		return 0, nil // the end of it leads back here
 	}
@@ -102,6 +102,8 @@ type destination struct {
 	ready     bool // by its own condition
 	elsewhere bool // another process applies to it
 	conn      *member.Conn
+	// hold is what must wait for a person.
+	hold member.Hold
 	// keepBefore is BrakeKeepBefore of the Cluster.
 	keepBefore time.Time
 	cluster    *clusterv1alpha1.Cluster // nil if it is gone
@@ -110,7 +112,7 @@ type destination struct {
 // access is how the objects of a Work are written there.
 func (d destination) access(work *workv1alpha1.Work) objects.Access {
 	return objects.Access{
-		Conn: d.conn, Account: objects.AccountFor(d.cluster, work), Applied: appliedAt(work, work.Generation),
+		Conn: d.conn, Hold: d.hold, Account: objects.AccountFor(d.cluster, work), Applied: appliedAt(work, work.Generation),
 		Drift: work.Annotations[policyv1alpha1.DriftAnnotation], Acknowledged: work.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation],
 	}
 }
@@ -146,10 +148,10 @@ func (a *Applier) destination(ctx context.Context, name string) (destination, er
 	return d, nil
 }
 
-// held returns whether nothing may be written to a member until a person allows it. Who removes the Cluster allows it.
-func (a *Applier) held(ctx context.Context, d destination) (bool, error) {
+// held returns what may not be done in a member until a person allows it. Who removes the Cluster allows everything.
+func (a *Applier) held(ctx context.Context, d destination) (member.Hold, error) {
 	if d.conn == nil || d.conn.Health().Down || d.elsewhere || d.leaving {
-		return false, nil
+		return member.Hold{}, nil
 	}
 	return a.guard.Held(ctx, d.conn)
 }
@@ -324,6 +326,9 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			return 0, err
 		} else if objects.IsTransient(err) {
 			return backoff.NotYet, nil
+		} else if objects.IsDispatchingHeld(err) {
+			a.setDispatchingHeld(work)
+			return 0, nil // the end of it leads back here
 		} else if objects.IsBraked(err) && keptByPerson(d, work) {
 			a.deletedWorks.forget(key)
 		} else if objects.IsBraked(err) {
@@ -375,17 +380,17 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 		}
 	}
 	var failures []error
-	var braked error
+	var waiting error // for a person
 	for _, id := range remaining {
-		if err := a.objects.Remove(ctx, via, key, id, terms); objects.IsBraked(err) {
-			braked = err
+		if err := a.objects.Remove(ctx, via, key, id, terms); objects.IsBraked(err) || objects.IsDispatchingHeld(err) {
+			waiting = err
 		} else if err != nil {
 			failures = append(failures, err)
 		}
 	}
 	err := errors.Join(failures...)
 	if err == nil {
-		return braked // what failed is tried again first
+		return waiting // what failed is tried again first
 	}
 	if objects.Only(objects.IsForbidden, failures) {
 		a.setNotApplied(work, workv1alpha1.Forbidden(work.Generation, fmt.Sprintf("Failed to remove what was applied: %v", err)))
@@ -407,7 +412,7 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 	if !connected {
 		return nil
 	}
-	if held, err := a.guard.Held(ctx, conn); err != nil || held {
+	if held, err := a.guard.Held(ctx, conn); err != nil || held.Delete {
 		return err
 	}
 	deleted, reappeared := a.deletedWorks.visit(key)

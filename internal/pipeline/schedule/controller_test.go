@@ -325,6 +325,44 @@ func TestFailureKeepsTheLastResult(t *testing.T) {
 	h.expect("back to where it is", statusOnly, "Normal ScheduleBindingSucceed Deployment/web: Binding has been scheduled successfully. Result: {m1:3}")
 }
 
+// TestEvictedWithoutAnotherPlace: what stays since nothing else fits can be scaled, as if it were not being evicted. It does not grow beyond
+// what its clusters have capacity for.
+func TestEvictedWithoutAnotherPlace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		placement *policyv1alpha1.Placement
+		evicting  []string
+		to        int32
+		want      []workv1alpha2.TargetCluster
+	}{
+		"fewer":              {placement(static("m1", 2, "m2", 1)), []string{"m1", "m2"}, 3, targets("m1", 2, "m2", 1)},
+		"more":               {placement(static("m1", 2, "m2", 1)), []string{"m1", "m2"}, 9, targets("m1", 6, "m2", 3)},
+		"duplicated":         {placement(duplicated), []string{"m1", "m2"}, 3, targets("m1", 3, "m2", 3)},
+		"with capacity":      {placement(dynamic), []string{"m1", "m2"}, 8, targets("m1", 4, "m2", 4)},
+		"without capacity":   {placement(dynamic), []string{"m1", "m2"}, 60, targets("m1", 3, "m2", 3)},
+		"the same":           {placement(dynamic), []string{"m1", "m2"}, 6, targets("m1", 3, "m2", 3)},
+		"one finds no place": {placement(dynamic, affinity(named("m1"))), []string{"m1"}, 2, targets("m1", 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, member("m1", available(9)), member("m2", available(9)), bindingOf("web", 6, tc.placement))
+			h.reconcile("web")
+			h.change("web", func(b *workv1alpha2.ResourceBinding) {
+				b.Spec.Replicas = tc.to
+				for _, from := range tc.evicting {
+					b.Spec.GracefulEvictionTasks = append(b.Spec.GracefulEvictionTasks, workv1alpha2.GracefulEvictionTask{FromCluster: from})
+				}
+			})
+			h.reconcile("web")
+			h.expectTargets("web", "nothing else fits", tc.want)
+			if meta.IsStatusConditionTrue(h.binding("web").Status.Conditions, workv1alpha2.Scheduled) {
+				t.Error("it counts as scheduled")
+			}
+			h.writes, h.events = nil, nil
+			h.reconcile("web")
+			h.expect("and rests", nil)
+		})
+	}
+}
+
 // TestUnselectedObjectsGo: a placement that selects none of the clusters there are is an order; one that selects a cluster which does
 // not suit, or names one that is not there, is a failure.
 func TestUnselectedObjectsGo(t *testing.T) {
@@ -669,8 +707,10 @@ func TestPartialPlacement(t *testing.T) {
 	h := newHub(t, member("m1", available(5)), bindingOf("web", 8, placement(dynamic), annotated(policyv1alpha1.PartialPlacementAnnotation, "true")))
 	h.reconcile("web")
 	h.expectTargets("web", "what fits", targets("m1", 5))
-	h.expectCondition("web", "Unschedulable", "5 of 8 replicas are placed.")
+	h.expectCondition("web", "Unschedulable", "5 of 8 replicas are placed. Clusters available replicas 5 are not enough")
 	h.writes, h.events = nil, nil
+	h.reconcile("web")
+	h.expect("decided again, as when another binding goes, nothing is written", nil)
 	h.changeCluster("m1", available(12)) // the five are promised still: seven more fit
 	h.reconcile("web")
 	h.expectTargets("web", "the rest", targets("m1", 8))

@@ -10,6 +10,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/peers"
@@ -83,12 +84,31 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 	switch {
 	case s.decision.Failure == nil:
 		c.reserve(s)
-	case s.decision.Unselected(snapshot) && !decision.KeepsUnselected(b):
+	case s.decision.Unselected(snapshot) && !affinity.KeepsUnselected(b.GetAnnotations()):
 		s.remaining = nil
 	default:
-		s.remaining = remaining(b.BindingSpec().Clusters, snapshot)
+		s.remaining = c.staying(s, snapshot)
 	}
 	return s, nil
+}
+
+// staying lists the targets that stay after a failure. Copies that are being evicted, and find no other place, have the replicas that they
+// would have without the eviction, so that the object can be scaled meanwhile, and the result is the same whichever comes first.
+func (c *Controller) staying(s *cycle, snapshot *decision.Snapshot) []workv1alpha2.TargetCluster {
+	left := snapshot.Remaining(s.binding.BindingSpec().Clusters)
+	if len(s.req.Evicting) == 0 || s.decision.Failure.Reason == workv1alpha2.BindingReasonSchedulerError {
+		return left
+	}
+	req := s.req
+	req.Evicting, req.Fresh = nil, false
+	d := c.profile.Schedule(req, snapshot)
+	moves := slices.ContainsFunc(d.Targets, func(target workv1alpha2.TargetCluster) bool {
+		return !slices.ContainsFunc(left, func(t workv1alpha2.TargetCluster) bool { return t.Name == target.Name })
+	})
+	if d.Failure != nil || d.Missing > 0 || len(d.Targets) == 0 || moves {
+		return left
+	}
+	return d.Targets
 }
 
 // request reads what a decision about b depends on, without its peers.
@@ -105,17 +125,6 @@ func (c *Controller) request(ctx context.Context, b workv1alpha2.Binding) (decis
 func runsAnywhere(b workv1alpha2.Binding) bool {
 	return slices.ContainsFunc(b.BindingStatus().AggregatedStatus,
 		func(item workv1alpha2.AggregatedStatusItem) bool { return item.Health == workv1alpha2.ResourceHealthy })
-}
-
-// remaining lists the targets whose clusters stay.
-func remaining(current []workv1alpha2.TargetCluster, snapshot *decision.Snapshot) []workv1alpha2.TargetCluster {
-	out := make([]workv1alpha2.TargetCluster, 0, len(current))
-	for _, t := range current {
-		if cluster := snapshot.Get(t.Name); cluster != nil && !cluster.Leaving {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // tryFailback returns the decision for an earlier term of clusterAffinities, if the binding is to return to one and it has fitted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
@@ -19,6 +20,20 @@ type Stand struct {
 	Top  *fleet.Cluster
 	far  map[string]*fleet.Cluster
 	done context.CancelFunc
+
+	mu sync.Mutex
+	// writes are how long the bench's own writes took in the current phase, in seconds.
+	writes []float64
+}
+
+// write makes a write of the bench, as a user does, and records how long it takes.
+func (s *Stand) write(request func() error) error {
+	began := time.Now()
+	err := request()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, time.Since(began).Seconds())
+	return err
 }
 
 func newStand(ctx context.Context, f *fleet.Fleet) (*Stand, error) {
@@ -85,6 +100,7 @@ func (s *Stand) begin(ctx context.Context, name string, objects int) (*phase, er
 	if err != nil {
 		return nil, err
 	}
+	s.writes = nil
 	return &phase{
 		stand: s, started: time.Now(), before: before, counted: counted,
 		result: Result{Name: name, Objects: objects, Members: len(s.far)},
@@ -110,6 +126,7 @@ func (p *phase) end(ctx context.Context, own float64) (Result, error) {
 		p.result.Writes[k] = v / n
 	}
 	p.result.WritesPerObject = since.Total()/n - own
+	p.result.UserP50, p.result.UserP95 = quantile(p.stand.writes, .5), quantile(p.stand.writes, .95)
 	return p.result, nil
 }
 
@@ -148,10 +165,18 @@ func (s *Stand) deployments(ctx context.Context, name string, n int) (Result, er
 
 func (s *Stand) createDeployment(ctx context.Context, name string) error {
 	policy := fleet.Duplicated(name, fleet.SelectDeployment(name))
-	if _, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	err := s.write(func() error {
+		_, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, policy, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("creating policy %s: %w", name, err)
 	}
-	if _, err := s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Create(ctx, fleet.Deployment(name, 2), metav1.CreateOptions{}); err != nil {
+	err = s.write(func() error {
+		_, err := s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Create(ctx, fleet.Deployment(name, 2), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("creating deployment %s: %w", name, err)
 	}
 	return nil
@@ -164,8 +189,10 @@ func (s *Stand) createConfigMaps(ctx context.Context, n int) error {
 		return fmt.Errorf("creating the policy: %w", err)
 	}
 	err := Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
-		return err
+		return s.write(func() error {
+			_, err := s.Top.Kube.CoreV1().ConfigMaps(fleet.Namespace).Create(ctx, fleet.ConfigMap(fleet.ConfigMapName(i)), metav1.CreateOptions{})
+			return err
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("creating configmaps: %w", err)
@@ -201,8 +228,10 @@ func (s *Stand) change(ctx context.Context, n int) (Result, error) {
 	const image = "nginx:1.28"
 	patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"` + image + `"}]}}}}`)
 	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		_, err := s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Patch(ctx, fleet.DeploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		return err
+		return s.write(func() error {
+			_, err := s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Patch(ctx, fleet.DeploymentName(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			return err
+		})
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("changing deployments: %w", err)
@@ -268,7 +297,9 @@ func (s *Stand) deletion(ctx context.Context, n int) (Result, error) {
 		return true
 	}
 	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
-		return s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Delete(ctx, fleet.DeploymentName(i), metav1.DeleteOptions{})
+		return s.write(func() error {
+			return s.Top.Kube.AppsV1().Deployments(fleet.Namespace).Delete(ctx, fleet.DeploymentName(i), metav1.DeleteOptions{})
+		})
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("deleting deployments: %w", err)

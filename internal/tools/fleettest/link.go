@@ -34,7 +34,7 @@ type Link struct {
 	Kubeconfig string
 
 	listener net.Listener
-	target   string
+	targets  []string
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -42,6 +42,7 @@ type Link struct {
 	now     Trouble
 	changed chan struct{} // closed when now changes
 	conns   map[*linked]struct{}
+	sent    int64 // bytes of servers
 }
 
 // linked is a connection through a link: one from the client, and one to the server.
@@ -74,23 +75,24 @@ func StartLink(t testing.TB, c *Cluster) *Link {
 	return l
 }
 
-// LinkTo puts a link before an address, as host:port, until the test ends. It has no kubeconfig.
-func LinkTo(t testing.TB, target string) *Link {
+// LinkTo puts a link before an address, as host:port, until the test ends. It has no kubeconfig. With several addresses it is a load balancer:
+// each connection goes to the next one, or to the first after it that accepts connections.
+func LinkTo(t testing.TB, targets ...string) *Link {
 	t.Helper()
-	return startLink(t, target)
+	return startLink(t, targets...)
 }
 
 // Address is the address of the link, as host:port.
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
-func startLink(t testing.TB, target string) *Link {
+func startLink(t testing.TB, targets ...string) *Link {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &Link{
-		URL: "https://" + listener.Addr().String(), listener: listener, target: target,
+		URL: "https://" + listener.Addr().String(), listener: listener, targets: targets,
 		changed: make(chan struct{}), conns: map[*linked]struct{}{},
 	}
 	l.running.Go(l.accept)
@@ -107,6 +109,13 @@ func (l *Link) Set(now Trouble) {
 		c.lost = c.lost || now.Lost
 	}
 	l.notify()
+}
+
+// Sent is how many bytes the server sent through all connections until now.
+func (l *Link) Sent() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent
 }
 
 // notify has all that waits read what is now. The caller holds the mutex.
@@ -129,13 +138,13 @@ func (l *Link) end() {
 }
 
 func (l *Link) accept() {
-	for {
+	for first := 0; ; first++ {
 		client, err := l.listener.Accept()
 		if err != nil {
 			return // the link has ended
 		}
-		server, err := net.Dial("tcp", l.target) //nolint:noctx // it is on this machine
-		if err != nil {                          // the server does not run
+		server, err := l.dial(first)
+		if err != nil { // no server runs
 			_ = client.Close()
 			continue
 		}
@@ -153,11 +162,27 @@ func (l *Link) accept() {
 	}
 }
 
+// dial connects to one of the targets, the first of them by its number.
+func (l *Link) dial(first int) (server net.Conn, err error) {
+	for i := range l.targets {
+		server, err = net.Dial("tcp", l.targets[(first+i)%len(l.targets)]) //nolint:noctx // it is on this machine
+		if err == nil {
+			return server, nil
+		}
+	}
+	return nil, err
+}
+
 // carry carries what one side sends to the other side, and its end.
 func (l *Link) carry(c *linked, from, to net.Conn) {
 	piece := make([]byte, 16<<10)
 	for {
 		n, failed := from.Read(piece)
+		if from == c.server {
+			l.mu.Lock()
+			l.sent += int64(n)
+			l.mu.Unlock()
+		}
 		passes, arrives := l.let(c, n)
 		if !arrives {
 			_, _ = io.Copy(io.Discard, from) // the sender does not notice

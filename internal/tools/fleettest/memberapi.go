@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -89,11 +90,15 @@ func (m *memberAPI) discovery(t *testing.T) {
 		}
 	}
 	for name, namespaced := range map[string]bool{
-		"v1 nodes": false, "v1 pods": true, "apps/v1 deployments": true, "rbac.authorization.k8s.io/v1 clusterroles": false, "resource.k8s.io/v1 deviceclasses": false,
+		"v1 nodes": false, "v1 pods": true, "apps/v1 deployments": true, "rbac.authorization.k8s.io/v1 clusterroles": false,
 	} {
 		if got, ok := found[name]; !ok || got != namespaced {
 			t.Errorf("%s: served is %v, namespaced is %v", name, ok, got)
 		}
+	}
+	namespaced, served := found["resource.k8s.io/v1 deviceclasses"] // since 1.34
+	if before, had := found["resource.k8s.io/v1alpha2 resourceclasses"]; namespaced || before || !served && !had {
+		t.Errorf("classes of devices: served in v1 is %v, in v1alpha2 %v; namespaced are %v and %v", served, had, namespaced, before)
 	}
 	if len(groups) < 15 {
 		t.Errorf("%d groups", len(groups))
@@ -275,10 +280,11 @@ func (m *memberAPI) tokens(t *testing.T) {
 	if _, err := m.kube.CoreV1().ServiceAccounts(m.namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	seconds := int64(3600)
+	life := 5 * time.Hour // not the default
+	seconds := int64(life / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	issued, err := m.kube.CoreV1().ServiceAccounts(m.namespace).CreateToken(t.Context(), "account", request, metav1.CreateOptions{})
-	if err != nil || strings.Count(issued.Status.Token, ".") != 2 || issued.Status.ExpirationTimestamp.IsZero() {
+	if err != nil || strings.Count(issued.Status.Token, ".") != 2 || time.Until(issued.Status.ExpirationTimestamp.Time) < life-time.Hour {
 		t.Errorf("the token is %v, %v", issued, err)
 	}
 	if _, err := m.kube.CoreV1().ServiceAccounts(m.namespace).CreateToken(t.Context(), "none", request, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {

@@ -101,6 +101,7 @@ func StartEmptyMember() *EmptyMember {
 		"endpointslices": `"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSliceList"`,
 		"serviceexports": `"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceExportList"`,
 		"namespaces":     `"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadataList"`,
+		"events":         `"apiVersion":"v1","kind":"EventList"`,
 	}
 	m.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -60,6 +60,7 @@ func held(cluster *unstructured.Unstructured, reason string) *unstructured.Unstr
 		annotations = map[string]string{}
 	}
 	delete(annotations, clusterv1alpha1.ResumeDispatchingAnnotation)
+	delete(annotations, clusterv1alpha1.ResumeOperationsAnnotation)
 	annotations[clusterv1alpha1.HoldDispatchingAnnotation] = reason
 	cluster.SetAnnotations(annotations)
 	dropReadinessTaints(cluster)

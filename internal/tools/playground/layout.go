@@ -35,3 +35,6 @@ func LogFiles(dataDir string, members int) map[string]string {
 
 // MemberName is the name of the i-th member, counted from 0.
 func MemberName(i int) string { return fmt.Sprintf("member%d", i+1) }
+
+// AgentDir is the data directory of the agent of a member in Pull mode.
+func AgentDir(dataDir, member string) string { return layout(dataDir).agentData(member) }

@@ -129,14 +129,19 @@ func (l *Queues) enqueue(q *memberQueue, key types.NamespacedName) {
 	l.work(q)
 }
 
-// work starts as many workers as there are keys, up to the number that a member may have. The lock is held.
+// work starts as many workers as there are keys, up to the number that a member may have: one while the reconciles of other members wait. The
+// lock is held.
 func (l *Queues) work(q *memberQueue) {
 	if l.launch == nil {
 		return
 	}
+	most := l.workers
+	if l.loop.Contended() {
+		most = 1 // twelve thousand that wait take 10 kB each
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for range min(l.workers-q.workers, q.queue.Len()) {
+	for range min(most-q.workers, q.queue.Len()) {
 		q.workers++
 		l.launch(q)
 	}
@@ -274,6 +279,9 @@ func (l *Queues) done(q *memberQueue, key types.NamespacedName) {
 	q.mu.Lock()
 	q.active--
 	q.mu.Unlock()
+	l.mu.Lock()
+	l.work(q) // others may not wait any more
+	l.mu.Unlock()
 	l.retire(q.cluster)
 }
 

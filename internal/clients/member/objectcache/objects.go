@@ -48,7 +48,7 @@ type Change struct {
 	Synced bool
 }
 
-// objects keeps the managed objects of one resource as JSON, which takes a fraction of the memory of decoded ones. It is
+// objects keeps the managed objects of one resource as compressed JSON, which takes a small part of the memory of decoded ones. It is
 // the store of a reflector.
 type objects struct {
 	cluster  string
@@ -57,6 +57,7 @@ type objects struct {
 	changed  func(Change)
 	lost     func() uint64 // how many requests to the member got no answer so far
 	seed     maphash.Seed
+	codec    *Codec
 
 	mu     sync.RWMutex
 	items  map[types.NamespacedName]kept
@@ -69,7 +70,7 @@ type objects struct {
 }
 
 type kept struct {
-	raw     []byte
+	raw     []byte // compressed
 	version string
 	work    types.NamespacedName
 	owned   uint64
@@ -83,6 +84,7 @@ var _ cache.ReflectorStore = (*objects)(nil)
 func newObjects(config Config, resource schema.GroupVersionResource) *objects {
 	return &objects{
 		cluster: config.Cluster, resource: resource, control: config.ControlPlane, changed: config.Changed, lost: config.Lost, seed: maphash.MakeSeed(),
+		codec: config.Codec,
 		items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{},
 	}
 }
@@ -262,10 +264,9 @@ func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
 	if err != nil {
 		return kept{}, fmt.Errorf("encoding %s %s: %w", u.GetKind(), keyOf(u), err)
 	}
-	// Encoding leaves up to half of its buffer unused.
 	fields := o.control.OurFields(u)
 	return kept{
-		raw: bytes.Clone(raw), version: u.GetResourceVersion(), work: o.control.WorkOf(u), lost: o.lost(), owned: ownership.Ownership(o.seed, fields),
+		raw: o.codec.compress(raw), version: u.GetResourceVersion(), work: o.control.WorkOf(u), lost: o.lost(), owned: ownership.Ownership(o.seed, fields),
 		values: ownership.Values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.RecordAnnotation]),
 	}, nil
 }
@@ -294,7 +295,11 @@ func (o *objects) lookup(key types.NamespacedName) (*unstructured.Unstructured, 
 	if !ok {
 		return nil, false
 	}
-	obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, item.raw)
+	raw, err := o.codec.decompress(item.raw)
+	if err != nil {
+		return nil, false // cannot happen: it was compressed here
+	}
+	obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
 	if err != nil {
 		return nil, false // cannot happen: it was encoded here
 	}

@@ -8,10 +8,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -31,8 +30,10 @@ const managedOnly = workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelV
 type Config struct {
 	Cluster string
 	// Client waits while the member is unavailable, instead of failing.
-	Client dynamic.Interface
+	Client memberwatch.Client
 	Clock  clock.Clock
+	// Codec compresses what is kept.
+	Codec *Codec
 	// Group runs the watches.
 	Group *memberwatch.Group
 	// Changed is called for every change. It must not block.
@@ -228,7 +229,7 @@ func (c *Cache) start(resource schema.GroupVersionResource) *running {
 		c.running = map[schema.GroupVersionResource]*running{}
 	}
 	store := newObjects(c.config, resource)
-	r := &running{objects: store, stop: c.config.Group.Follow(c.config.Cluster+"/"+resource.Resource, c.listWatch(resource, store), nil, store)}
+	r := &running{objects: store, stop: c.config.Group.Follow(c.config.Cluster+"/"+resource.Resource, c.source(resource, store), store)}
 	c.running[resource] = r
 	return r
 }
@@ -257,12 +258,13 @@ func (c *Cache) stopLater(resource schema.GroupVersionResource, r *running) {
 	})
 }
 
-func (c *Cache) listWatch(resource schema.GroupVersionResource, store *objects) cache.ListerWatcher {
-	client := c.config.Client.Resource(resource)
-	list := func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-		list, err := client.List(ctx, options)
+func (c *Cache) source(resource schema.GroupVersionResource, store *objects) memberwatch.Source {
+	all := c.config.Client.Objects(resource, metav1.NamespaceAll)
+	list := all.List
+	all.List = func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := list(ctx, options)
 		store.listed(err)
 		return list, err
 	}
-	return memberwatch.Selecting(memberwatch.ListWatch(list, client.Watch), func(options *metav1.ListOptions) { options.LabelSelector = managedOnly })
+	return memberwatch.Selecting(all, func(options *metav1.ListOptions) { options.LabelSelector = managedOnly })
 }

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // Pause is how long an answer of ID may be out of date, and so how soon another request can have another answer.
@@ -31,7 +33,7 @@ type Schemas struct {
 // ID stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
 // of the member, or of a CustomResourceDefinition. It is empty for a member that does not publish it.
 func (s *Schemas) ID(ctx context.Context, gv schema.GroupVersion) (string, error) {
-	s.mu.Lock()
+	controlloop.Lock(ctx, &s.mu)
 	defer s.mu.Unlock()
 	if s.read.IsZero() || s.Clock.Since(s.read) >= Pause {
 		raw, err := s.Index(ctx)

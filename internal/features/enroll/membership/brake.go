@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
@@ -33,11 +34,9 @@ func ReleaseBrake(ctx context.Context, hub *rest.Config, o ReleaseOptions) ([]st
 	if err != nil {
 		return nil, err
 	}
-	names := o.Clusters
-	if len(names) == 0 {
-		if names, err = clustersWith(ctx, c, clusterv1alpha1.ClusterConditionBrakeEngaged); err != nil {
-			return nil, err
-		}
+	names, err := orAllWith(ctx, c, o.Clusters, clusterv1alpha1.ClusterConditionBrakeEngaged)
+	if err != nil {
+		return nil, err
 	}
 	key, value := clusterv1alpha1.BrakeReleasedUntilAnnotation, o.Until
 	if !o.KeepBefore.IsZero() {
@@ -47,23 +46,36 @@ func ReleaseBrake(ctx context.Context, hub *rest.Config, o ReleaseOptions) ([]st
 }
 
 // ResumeDispatching lets a control plane write to clusters again that have the condition DispatchingHeld: to all of them, if none is
-// named. It returns the names of those for which that was written.
-func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters []string, now time.Time) ([]string, error) {
+// named. With operations it makes only these writes, and others wait, also those that were allowed before. It returns the names of those
+// for which that was written.
+func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters, operations []string, now time.Time) ([]string, error) {
 	c, err := newHubClient(hub)
 	if err != nil {
 		return nil, err
 	}
-	if len(clusters) == 0 {
-		if clusters, err = clustersWith(ctx, c, clusterv1alpha1.ClusterConditionDispatchingHeld); err != nil {
-			return nil, err
-		}
+	if clusters, err = orAllWith(ctx, c, clusters, clusterv1alpha1.ClusterConditionDispatchingHeld); err != nil {
+		return nil, err
 	}
+	at := now.UTC().Format(time.RFC3339)
 	return eachOf(clusters, func(name string) error {
 		return edit(ctx, c, name, func(cluster *clusterv1alpha1.Cluster) {
+			if len(operations) > 0 {
+				metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ResumeOperationsAnnotation, at+" "+strings.Join(operations, ","))
+				return
+			}
 			delete(cluster.Annotations, clusterv1alpha1.HoldDispatchingAnnotation)
-			metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ResumeDispatchingAnnotation, now.UTC().Format(time.RFC3339))
+			delete(cluster.Annotations, clusterv1alpha1.ResumeOperationsAnnotation)
+			metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterv1alpha1.ResumeDispatchingAnnotation, at)
 		})
 	})
+}
+
+// orAllWith returns the clusters that are named or, if none is, all that have a condition.
+func orAllWith(ctx context.Context, c client.Client, named []string, condition string) ([]string, error) {
+	if len(named) > 0 {
+		return named, nil
+	}
+	return clustersWith(ctx, c, condition)
 }
 
 // HoldDispatching has a control plane write nothing to clusters until ResumeDispatching. Reason is for people. The condition DispatchingHeld

@@ -27,10 +27,8 @@ func ReleaseEvictions(ctx context.Context, hub *rest.Config, clusters []string, 
 	if err != nil {
 		return nil, err
 	}
-	if len(clusters) == 0 {
-		if clusters, err = clustersWith(ctx, c, clusterv1alpha1.ClusterConditionEvictionHeld); err != nil {
-			return nil, err
-		}
+	if clusters, err = orAllWith(ctx, c, clusters, clusterv1alpha1.ClusterConditionEvictionHeld); err != nil {
+		return nil, err
 	}
 	return annotateAll(ctx, c, clusters, clusterv1alpha1.EvictionsReleasedUntilAnnotation, until)
 }

@@ -117,12 +117,11 @@ func (n *namespaces) sync(cluster string) {
 	if !wanted {
 		return
 	}
-	resource := conn.Patient().Metadata.Resource(exportwork.Namespaces)
 	store := memberwatch.NewStore(func(namespace *metav1.PartialObjectMetadata) (struct{}, bool, error) {
 		return struct{}{}, namespace.DeletionTimestamp == nil, nil
 	}, func(namespace types.NamespacedName) { n.enqueue(namespace.Name) }, func() { n.enqueue("") })
 	n.members[cluster] = memberNamespaces{conn, memberwatch.Start(n.watches, cluster+"/namespaces",
-		memberwatch.ListWatch(resource.List, resource.Watch), &metav1.PartialObjectMetadata{}, store)}
+		conn.Patient().Metadata(exportwork.Namespaces, metav1.NamespaceAll), store)}
 }
 
 // has returns whether a member has a namespace, and whether that is known.

@@ -98,7 +98,7 @@ func (d *Dialer) tunnel(cluster *clusterv1alpha1.Cluster) (*url.URL, *http.Trans
 func noTunnel(cluster *clusterv1alpha1.Cluster) error {
 	return apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %[1]q is in Pull mode and its agent has no tunnel to this server: "+
 		"check that the agent runs, by \"kubectl get cluster %[1]s\" and its /readyz, and that nothing between the two refuses to upgrade connections; "+
-		"of several servers of this control plane, only one has the tunnel: send the request to that one", cluster.Name))
+		"an agent opens a tunnel at each of several servers, within four minutes after a server started", cluster.Name))
 }
 
 // verified is a transport that checks who answers before it sends a request on a new connection.

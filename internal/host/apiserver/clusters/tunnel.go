@@ -69,7 +69,11 @@ func (r *tunnelREST) Connect(ctx context.Context, name string, _ runtime.Object,
 			responder.Error(apierrors.NewBadRequest("a tunnel is opened by a request that upgrades its connection to " + tunnel.Protocol))
 			return
 		}
-		conn, err := switchProtocols(w)
+		if r.tunnels.Has(req.Header) {
+			responder.Error(apierrors.NewConflict(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/"+clusterv1alpha1.TunnelSubresource), name, tunnel.ErrHasTunnel))
+			return
+		}
+		conn, err := r.switchProtocols(w)
 		if err != nil {
 			responder.Error(apierrors.NewInternalError(fmt.Errorf("upgrading the connection of an agent: %w", err)))
 			return
@@ -103,16 +107,12 @@ func forbiddenTunnel(name string, reason error) error {
 }
 
 // switchProtocols takes over the connection of a request. What the client sent early is not lost.
-func switchProtocols(w http.ResponseWriter) (net.Conn, error) {
+func (r *tunnelREST) switchProtocols(w http.ResponseWriter) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", tunnel.Protocol)
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
-	if err != nil {
+	if err := errors.Join(r.tunnels.Accept(conn), conn.SetDeadline(time.Time{})); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}

@@ -29,7 +29,8 @@ const (
 	defaultQuota = 8 << 30
 	// freeToDisarm is the part of the quota that must be free before a database that was full accepts writes again.
 	freeToDisarm = 1.0 / 16
-	// shrinkFrom is how much of the database file must be free, in bytes, for a start to shrink it. At least half of it must be free, too.
+	// shrinkFrom is how much of the database file must be free, in bytes, for a start to shrink it. At least a third of it must be free, too:
+	// the whole file is in memory.
 	shrinkFrom = 64 << 20
 	// etcdPrefix is what all keys start with.
 	defaultPrefix = "/registry"
@@ -50,8 +51,7 @@ type embedded struct {
 	sockets string
 	// temporary is true if the socket directory is not in the data directory and is removed at the end.
 	temporary bool
-	// failed has a Failure when this etcd cannot go on. It cannot be stopped any more then.
-	failed   <-chan error
+	// failures has a Failure when this etcd cannot go on. It cannot be stopped any more then.
 	failures *failures
 	counts   counts
 }
@@ -69,7 +69,7 @@ func start(ctx context.Context, dir string, quota int64, noFsync bool) (*embedde
 		return nil, unwritable(dir, err)
 	}
 	failures := newFailures(dir)
-	running := &embedded{dir: dir, sockets: sockets, temporary: temporary, failed: failures.first, failures: failures}
+	running := &embedded{dir: dir, sockets: sockets, temporary: temporary, failures: failures}
 	cfg := config(dir, sockets, quota, noFsync)
 	err = failures.attach(cfg)
 	if err == nil {
@@ -117,8 +117,8 @@ func launch(ctx context.Context, cfg *embed.Config, failures *failures) (*embed.
 			return nil, &Failure{Dir: cfg.Dir, What: "starting etcd", Cause: r.err}
 		}
 		return r.server, nil
-	case err := <-failures.first:
-		return nil, err
+	case <-failures.failed:
+		return nil, failures.err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for etcd: %w", ctx.Err())
 	}
@@ -139,8 +139,8 @@ func (e *embedded) awaitReady(ctx context.Context) error {
 		select {
 		case <-server.ReadyNotify():
 			return nil
-		case err := <-e.failed:
-			return err
+		case <-e.failures.failed:
+			return e.failures.err
 		case err := <-e.server.Err():
 			return fmt.Errorf("starting etcd: %w", err)
 		case <-server.StopNotify():
@@ -197,7 +197,7 @@ func (e *embedded) freeSpace(ctx context.Context) error {
 	}
 	backend := e.server.Server.Backend()
 	inUse := backend.SizeInUse()
-	if backend.Size()-inUse < max(shrinkFrom, inUse) {
+	if backend.Size()-inUse < max(shrinkFrom, inUse/2) {
 		return nil
 	}
 	if free, err := e.diskFree(); err != nil || free < 2*inUse { // it is copied
@@ -315,18 +315,9 @@ func (e *embedded) endpoint() string { return endpointIn(e.sockets) }
 func endpointIn(sockets string) string { return "unix://" + filepath.Join(sockets, "client.sock") }
 
 // stop ends etcd. Whoever uses it must have ended before: clients of a stopped etcd wait for ever. So does the end of an etcd that has
-// failed, or fails while it ends, such as for lack of space: it goes on without this, and the failure stays where it was reported.
+// failed, or fails while it ends, such as for lack of space: it goes on without this.
 func (e *embedded) stop() {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		e.server.Close()
-	}()
-	select {
-	case <-closed:
-	case failure := <-e.failed:
-		e.failures.report(failure)
-	}
+	e.failures.unlessFailed(e.server.Close)
 	e.removeSockets()
 }
 

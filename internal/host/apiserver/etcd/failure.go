@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -68,14 +69,41 @@ func unwritable(dir string, err error) error {
 	return err
 }
 
-// failures receives why an etcd cannot go on.
-type failures struct {
-	dir string
-	// first has the first failure: what follows is its consequence.
-	first chan error
+// Full makes the error of a server a Failure if the file system of its data directory is full: etcd is not the only one that writes there.
+func Full(dir string, err error) error {
+	if _, known := errors.AsType[*Failure](err); known {
+		return err
+	}
+	if failure := (&Failure{Dir: dir, What: "starting", Cause: err}); failure.full() {
+		return failure
+	}
+	return err
 }
 
-func newFailures(dir string) *failures { return &failures{dir: dir, first: make(chan error, 1)} }
+// failures receives why an etcd cannot go on.
+type failures struct {
+	dir  string
+	once sync.Once
+	// failed is closed after err was set to the first failure: what follows is its consequence.
+	failed chan struct{}
+	err    error
+}
+
+func newFailures(dir string) *failures { return &failures{dir: dir, failed: make(chan struct{})} }
+
+// unlessFailed runs what ends an etcd. Once that etcd has failed it does not wait: a goroutine that could not write holds the locks of the
+// database, so that neither etcd nor what uses it ends.
+func (f *failures) unlessFailed(end func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end()
+	}()
+	select {
+	case <-ended:
+	case <-f.failed:
+	}
+}
 
 // attach has the logger of an etcd report here.
 func (f *failures) attach(cfg *embed.Config) error {
@@ -106,8 +134,8 @@ func (f *failures) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) 
 
 // report keeps the first failure.
 func (f *failures) report(failure error) {
-	select {
-	case f.first <- failure:
-	default:
-	}
+	f.once.Do(func() {
+		f.err = failure
+		close(f.failed)
+	})
 }

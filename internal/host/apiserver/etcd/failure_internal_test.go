@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"k8s.io/utils/clock"
 )
 
 func TestAFailureIsOneLineWithWhatToDo(t *testing.T) {
@@ -58,6 +59,23 @@ func TestOnlyAnErrorOfTheFileSystemIsUnwritable(t *testing.T) {
 	}
 	if err := unwritable("/data/etcd", fmt.Errorf("starting: %w", syscall.ENOSPC)); !errors.As(err, new(*Failure)) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestFull: a full file system is a Failure whichever file was written there, once, and nothing else is.
+func TestFull(t *testing.T) {
+	full := fmt.Errorf("writing the encryption configuration: %w", &os.PathError{Op: "write", Path: "/data/encryption.yaml", Err: syscall.ENOSPC})
+	err := Full("/data", full)
+	if failure, ok := errors.AsType[*Failure](err); !ok || failure.ExitStatus() != ExitUnwritable || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a full file system: %v", err)
+	}
+	if again := Full("/other", fmt.Errorf("starting: %w", err)); errors.Unwrap(again) != err {
+		t.Errorf("a Failure was changed: %v", again)
+	}
+	for _, other := range []error{syscall.EACCES, errors.New("another process listens")} {
+		if err := Full("/data", other); err != other {
+			t.Errorf("%v became %v", other, err)
+		}
 	}
 }
 
@@ -114,16 +132,29 @@ func TestAnEtcdThatFailsWhileItEnds(t *testing.T) {
 	want := &Failure{Dir: e.dir, What: "for the test"}
 	e.failures.report(want)
 	e.stop()
-	select {
-	case failure := <-e.failed:
-		if failure != error(want) {
-			t.Errorf("got %v, want the failure that was reported", failure)
-		}
-	default:
-		t.Error("the failure is lost")
+	if e.failures.err != error(want) {
+		t.Errorf("got %v, want the failure that was reported", e.failures.err)
 	}
 	lock.Unlock()
 	<-e.server.Server.StopNotify() // before its directory goes
+}
+
+// TestStorageThatFailsWhileItIsRead: what reads an etcd that cannot write waits for ever, whatever its context, and storage closes all the same.
+func TestStorageThatFailsWhileItIsRead(t *testing.T) {
+	s, err := Open(t.Context(), Options{DataDir: t.TempDir(), NoFsync: true, Count: true, Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, free := s.embedded.server.Server, make(chan struct{})
+	s.running.Go(func() { <-free }) // a read
+	want := &Failure{Dir: "data", What: "for the test"}
+	s.embedded.failures.report(want)
+	s.Close()
+	if s.Failure() != error(want) {
+		t.Errorf("got %v, want the failure that was reported", s.Failure())
+	}
+	close(free)
+	<-server.StopNotify() // before its directory goes
 }
 
 // fill stores enough that the database has pages of all sorts.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -35,7 +36,12 @@ func TestServersOnOneStorageCountAlike(t *testing.T) {
 	for i := range before {
 		put(i, 10)
 	}
-	if _, err := client.Put(t.Context(), "/registry/work.karmada.io/works/shop/w", "any"); err != nil {
+	for i := range before {
+		if _, err := client.Put(t.Context(), fmt.Sprintf("/registry/work.karmada.io/works/shop/w-%d", i), "any"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.Put(t.Context(), "/registry/zones/shop/last", strings.Repeat("x", 10)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -43,8 +49,11 @@ func TestServersOnOneStorageCountAlike(t *testing.T) {
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
 	var servers []*storage.Namespaces
+	reads := &reads{}
 	for range 2 {
-		n := storage.NewNamespaces(v3client.New(e.server.Server), clock.RealClock{}, defaultPrefix, notOfNamespaces)
+		own := v3client.New(e.server.Server)
+		own.KV = countingKV{own.KV, reads}
+		n := storage.NewNamespaces(own, clock.RealClock{}, defaultPrefix, notOfNamespaces)
 		running.Go(func() { n.Run(ctx); n.Stop() })
 		servers = append(servers, n)
 	}
@@ -62,11 +71,50 @@ func TestServersOnOneStorageCountAlike(t *testing.T) {
 			}
 		}
 	}
-	expect(before, before*10)
+	expect(before+1, before*10+10)
+	if reads.of("/registry/work.karmada.io/works/") > 0 {
+		t.Error("Works, which do not count, were read")
+	}
 	put(0, 100)
 	put(before, 10)
 	if _, err := client.Delete(t.Context(), key(1)); err != nil {
 		t.Fatal(err)
 	}
-	expect(before, before*10+90)
+	expect(before+1, before*10+100)
+}
+
+// reads are the keys that were read.
+type reads struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+// of is how many keys with a prefix were read.
+func (r *reads) of(prefix string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range r.keys {
+		if strings.HasPrefix(key, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// countingKV records what is read.
+type countingKV struct {
+	clientv3.KV
+	reads *reads
+}
+
+func (k countingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	response, err := k.KV.Get(ctx, key, opts...)
+	if err == nil {
+		k.reads.mu.Lock()
+		defer k.reads.mu.Unlock()
+		for _, kv := range response.Kvs {
+			k.reads.keys = append(k.reads.keys, string(kv.Key))
+		}
+	}
+	return response, err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,8 +42,6 @@ type Storage struct {
 	Namespaces *storage.Namespaces
 	// Size is the size of the database and its quota, in bytes; nil unless it is counted.
 	Size func(context.Context) (used, quota int64, err error)
-	// Failed has a Failure when the etcd inside this process cannot go on. Nothing that uses it ends in order then. Nil for an external one.
-	Failed <-chan error
 	// Events is the connection for the storage of Events; nil unless it is counted.
 	Events *clientv3.Client
 
@@ -73,7 +70,6 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Failed = s.embedded.failed
 		s.Transport.ServerList = []string{s.embedded.endpoint()}
 		s.Direct = storage.New(s.embedded.server.Server, o.Clock, uncached()...)
 	}
@@ -130,8 +126,30 @@ func (s *Storage) Capacity() (Capacity, bool) {
 	}, true
 }
 
-// Close ends everything that Open started. The API server must have ended before.
+// Failed is closed when the etcd inside this process cannot go on: Failure returns why. Nothing that uses it ends in order then. It is never
+// closed for an external one.
+func (s *Storage) Failed() <-chan struct{} {
+	if s.embedded == nil {
+		return nil
+	}
+	return s.embedded.failures.failed
+}
+
+// Failure is why the etcd inside this process cannot go on. It may be called once Failed is closed.
+func (s *Storage) Failure() error { return s.embedded.failures.err }
+
+// Close ends everything that Open started. The API server must have ended before. It does not wait for what
+// uses an etcd that has failed.
 func (s *Storage) Close() {
+	if s.embedded == nil {
+		s.close()
+		return
+	}
+	s.embedded.failures.unlessFailed(s.close)
+	s.embedded.removeSockets() // which close does not reach after a failure
+}
+
+func (s *Storage) close() {
 	s.cancel()
 	s.running.Wait()
 	if s.Events != nil {
@@ -151,8 +169,6 @@ func (s *Storage) Close() {
 	}
 }
 
-// notOfNamespaces is true for the keys of Works: they are stored in the namespace of their cluster, and with encryption the key
-// does not show for which namespace.
-func notOfNamespaces(path string) bool {
-	return strings.HasPrefix(path, workv1alpha1.GroupName+"/works/")
-}
+// notOfNamespaces is the path of Works: they are stored in the namespace of their cluster, and with encryption the key does not show for
+// which namespace.
+const notOfNamespaces = workv1alpha1.GroupName + "/works/"

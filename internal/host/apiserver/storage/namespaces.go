@@ -32,9 +32,9 @@ type Namespaces struct {
 	client *clientv3.Client
 	clock  clock.Clock
 	prefix string
-	// skip is true for keys that do not count, by their path behind the prefix.
-	skip func(path string) bool
-	seed maphash.Seed
+	// skipped is the path, behind the prefix, of what does not count; empty for none.
+	skipped string
+	seed    maphash.Seed
 
 	mu      sync.RWMutex
 	counted bool
@@ -55,10 +55,10 @@ func newTally() tally {
 	return tally{sizes: map[uint64]uint32{}, namespaces: map[string]usage{}}
 }
 
-// NewNamespaces returns a count of what is stored under a prefix. It owns the client.
-func NewNamespaces(client *clientv3.Client, clk clock.Clock, prefix string, skip func(path string) bool) *Namespaces {
+// NewNamespaces returns a count of what is stored under a prefix, without what is under the path skipped of it. It owns the client.
+func NewNamespaces(client *clientv3.Client, clk clock.Clock, prefix, skipped string) *Namespaces {
 	return &Namespaces{
-		client: client, clock: clk, prefix: "/" + strings.Trim(prefix, "/") + "/", skip: skip, seed: maphash.MakeSeed(), tally: newTally(),
+		client: client, clock: clk, prefix: "/" + strings.Trim(prefix, "/") + "/", skipped: skipped, seed: maphash.MakeSeed(), tally: newTally(),
 	}
 }
 
@@ -122,24 +122,31 @@ func (n *Namespaces) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// count reads everything, in pages of one revision. What was counted before stays in use meanwhile.
+// count reads everything that counts, in pages of one revision. What was counted before stays in use meanwhile.
 func (n *Namespaces) count(ctx context.Context) (tally, int64, error) {
 	counting, revision := newTally(), int64(0)
-	key, end := n.prefix, clientv3.GetPrefixRangeEnd(n.prefix)
-	for {
-		page, err := n.client.Get(ctx, key, clientv3.WithRange(end), clientv3.WithLimit(countPage), clientv3.WithRev(revision))
-		if err != nil {
-			return tally{}, 0, err
-		}
-		revision = cmp.Or(revision, page.Header.Revision)
-		for _, kv := range page.Kvs {
-			n.note(counting, string(kv.Key), len(kv.Value))
-		}
-		if !page.More || len(page.Kvs) == 0 {
-			return counting, revision, nil
-		}
-		key = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	spans := [][2]string{{n.prefix, clientv3.GetPrefixRangeEnd(n.prefix)}}
+	if n.skipped != "" {
+		// For each page etcd visits all keys up to the end of the range. With many that do not count this would be most of a start.
+		skipped := n.prefix + n.skipped
+		spans = [][2]string{{n.prefix, skipped}, {clientv3.GetPrefixRangeEnd(skipped), spans[0][1]}}
 	}
+	for _, span := range spans {
+		for key, more := span[0], true; more; {
+			page, err := n.client.Get(ctx, key, clientv3.WithRange(span[1]), clientv3.WithLimit(countPage), clientv3.WithRev(revision))
+			if err != nil {
+				return tally{}, 0, err
+			}
+			revision = cmp.Or(revision, page.Header.Revision)
+			for _, kv := range page.Kvs {
+				n.note(counting, string(kv.Key), len(kv.Value))
+			}
+			if more = page.More && len(page.Kvs) > 0; more {
+				key = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+			}
+		}
+	}
+	return counting, revision, nil
 }
 
 // gone is the size of what is not there any more.
@@ -148,7 +155,7 @@ const gone = -1
 // note counts the value of a key.
 func (n *Namespaces) note(to tally, key string, size int) {
 	path, ok := strings.CutPrefix(key, n.prefix)
-	if !ok || n.skip(path) {
+	if !ok || n.skipped != "" && strings.HasPrefix(path, n.skipped) {
 		return
 	}
 	namespace, ok := namespaceOf(path)

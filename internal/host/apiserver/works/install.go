@@ -14,40 +14,45 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/works/local"
 )
+
+// subresourceStatus is the name of the subresource.
+const subresourceStatus = "status"
 
 // Group is the group that is served.
 const Group = workv1alpha1.GroupName
 
-// New builds the server of the group; it delegates requests for others to next.
-func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
+// New builds the server of the group; it delegates requests for others to next. The storage is for the loops of this process.
+func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, *local.Storage, error) {
 	scheme, err := newScheme()
 	if err != nil {
-		return nil, fmt.Errorf("registering the kinds of %s: %w", Group, err)
+		return nil, nil, fmt.Errorf("registering the kinds of %s: %w", Group, err)
 	}
 	kinds, err := loadKinds()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config := host.Config
 	if err := configure(&config, kinds, host); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	server, err := host.Server("work-apiserver", config, next)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	group := genericapiserver.NewDefaultAPIGroupInfo(Group, scheme, runtime.NewParameterCodec(scheme), codecs)
 	group.NegotiatedSerializer = native.WithoutProtobuf{NegotiatedSerializer: group.NegotiatedSerializer}
+	var written []local.Kind
 	for _, kind := range kinds {
 		stored, err := host.Store(kind.gv, codecs.LegacyCodec(kind.gv), config) // as JSON
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		storage, err := kind.storage(scheme, stored)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		versions := []string{kind.gv.Version}
 		if kind.former != nil {
@@ -59,17 +64,20 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 			}
 			version := group.VersionedResourcesStorageMap[name]
 			version[kind.names.Plural] = storage
-			version[kind.names.Plural+"/status"] = storage.status()
+			version[kind.names.Plural+"/"+subresourceStatus] = storage.status()
 		}
-		version := group.VersionedResourcesStorageMap[kind.gv.Version]
+		own := local.Kind{Store: storage.Store, GVK: kind.kind(), Subresources: map[string]rest.Updater{subresourceStatus: storage.status()}}
 		if _, ok := kind.object().(workv1alpha2.Binding); ok {
-			version[kind.names.Plural+"/"+workv1alpha2.SubresourceSchedule] = storage.schedule()
+			scheduled := storage.schedule()
+			group.VersionedResourcesStorageMap[kind.gv.Version][kind.names.Plural+"/"+workv1alpha2.SubresourceSchedule] = scheduled
+			own.Subresources[workv1alpha2.SubresourceSchedule] = scheduled
 		}
+		written = append(written, own)
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
-		return nil, fmt.Errorf("installing %s: %w", Group, err)
+		return nil, nil, fmt.Errorf("installing %s: %w", Group, err)
 	}
-	return server, nil
+	return server, local.New(config, scheme, written...), nil
 }
 
 func configure(config *genericapiserver.Config, kinds []kind, host native.Host) error {

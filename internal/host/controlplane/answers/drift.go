@@ -40,6 +40,9 @@ const (
 // valuesHidden is the reason in an answer without values.
 const valuesHidden = "values need get on the object in the member through clusters/proxy, or get on its Work"
 
+// valuesUnknown is the reason if it is not known whether the author may read them.
+const valuesUnknown = "values are not shown: the member does not answer whether you may get the object"
+
 // DriftReport answers one question of an author, who may get what may returns.
 func (a *Answerer) DriftReport(ctx context.Context, spec fleetv1alpha1.DriftReportSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.DriftReportStatus, error) {
 	var status fleetv1alpha1.DriftReportStatus
@@ -224,20 +227,20 @@ func (a *Answerer) hideValues(ctx context.Context, objects []drifted, author use
 		if may(o.work) {
 			continue
 		}
-		hide := func() {
-			o.ValuesHidden = valuesHidden
+		hide := func(reason string) {
+			o.ValuesHidden = reason
 			for i := range o.Fields {
 				o.Fields[i].Wanted, o.Fields[i].Found, o.Fields[i].Overridden = "", "", false
 			}
 		}
 		if read == maxReadable || o.kind.Resource.Resource == "" {
-			hide()
+			hide(valuesHidden)
 			continue
 		}
 		read++
 		group.Go(func() error {
-			if !a.readable(ctx, o, author) {
-				hide()
+			if reason := a.unreadable(ctx, o, author); reason != "" {
+				hide(reason)
 			}
 			return nil
 		})
@@ -245,18 +248,24 @@ func (a *Answerer) hideValues(ctx context.Context, objects []drifted, author use
 	_ = group.Wait() // each object is decided
 }
 
-// readable returns whether an author may get an object in a member, through the proxy of its cluster.
-func (a *Answerer) readable(ctx context.Context, o drifted, author user.Info) bool {
+// unreadable is why values of an object are not shown to an author, empty if he may get it in its member, through the proxy of the cluster.
+func (a *Answerer) unreadable(ctx context.Context, o drifted, author user.Info) string {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
 	member, err := a.Members(o.Cluster, author)
-	if err != nil {
-		return false
+	if err == nil {
+		resource := o.kind.Resource
+		resource.Version = cmp.Or(schema.FromAPIVersionAndKind(o.Object.APIVersion, "").Version, resource.Version)
+		_, err = member.Resource(resource).Namespace(o.Object.Namespace).Get(ctx, o.Object.Name, metav1.GetOptions{})
 	}
-	resource := o.kind.Resource
-	resource.Version = cmp.Or(schema.FromAPIVersionAndKind(o.Object.APIVersion, "").Version, resource.Version)
-	_, err = member.Resource(resource).Namespace(o.Object.Namespace).Get(ctx, o.Object.Name, metav1.GetOptions{})
-	return err == nil
+	switch {
+	case err == nil:
+		return ""
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err):
+		return valuesHidden
+	default:
+		return valuesUnknown
+	}
 }
 
 // records returns what the records of this process and of agents have of a cluster, "" for all, and the clusters of which nothing is known,

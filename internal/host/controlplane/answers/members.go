@@ -30,8 +30,8 @@ import (
 const (
 	// maxMembers is how many members one answer reads from, all at the same time.
 	maxMembers = 5
-	// memberPatience is how long a member may take.
-	memberPatience = 2 * time.Second
+	// memberPatience is how long a read in a member may take.
+	memberPatience = 5 * time.Second
 	// maxPods is how many pods of a member are read.
 	maxPods = 200
 )
@@ -96,7 +96,7 @@ func (a *Answerer) inMember(ctx context.Context, spec *fleetv1alpha1.Explanation
 	_, onHub := a.Templates.Meta(ref)
 	onHub = onHub && may(rightOf(kind, ref))
 	identity := identityOf(ref)
-	obj, pods, err := a.read(ctx, spec.Member, kind, ref, author)
+	obj, podSteps, err := a.read(ctx, spec.Member, kind, ref, author)
 	switch {
 	case apierrors.IsNotFound(err):
 		status := fleetv1alpha1.ExplanationStatus{Summary: fmt.Sprintf("There is no %s in %s: %s.", ref, spec.Member, err)}
@@ -115,7 +115,7 @@ func (a *Answerer) inMember(ctx context.Context, spec *fleetv1alpha1.Explanation
 		}}
 		steps = append([]explain.Step{template}, steps...)
 	}
-	status.Steps = explain.Visible(append(steps, explain.Pods(spec.Member, pods)...), may)
+	status.Steps = explain.Visible(append(steps, podSteps...), may)
 	status.Summary = explain.Summary(status.Steps)
 	return status, nil
 }
@@ -147,8 +147,8 @@ func unanswered(err error) error {
 	return err
 }
 
-// read reads an object in a member and, if it is a workload, its pods.
-func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind, ref hubstore.Ref, author user.Info) (*unstructured.Unstructured, []corev1.Pod, error) {
+// read reads an object in a member and, if it is a workload, the steps about its pods.
+func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind, ref hubstore.Ref, author user.Info) (*unstructured.Unstructured, []explain.Step, error) {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
 	member, err := a.Members(cluster, author)
@@ -167,7 +167,7 @@ func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind,
 		List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: maxPods})
 	switch {
 	case apierrors.IsForbidden(err):
-		return obj, nil, nil // the object without its pods: the author may get no more
+		return obj, []explain.Step{unread(cluster, err)}, nil // the author may get the object, and not its pods
 	case err != nil:
 		return nil, nil, err
 	}
@@ -177,7 +177,7 @@ func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind,
 			return nil, nil, fmt.Errorf("reading a pod of cluster %s: %w", cluster, err)
 		}
 	}
-	return obj, pods, nil
+	return obj, explain.Pods(cluster, pods), nil
 }
 
 // failing reads the pods of the first targets in which the object is not healthy. An author who may not get the binding does not see
@@ -210,12 +210,12 @@ func (a *Answerer) failing(ctx context.Context, ref hubstore.Ref, facts *explain
 	var group errgroup.Group
 	for i, cluster := range clusters {
 		group.Go(func() error {
-			_, pods, err := a.read(ctx, cluster, kind, ref, author)
+			_, podSteps, err := a.read(ctx, cluster, kind, ref, author)
 			if err != nil {
 				found[i] = []explain.Step{unread(cluster, err)}
 				return nil
 			}
-			found[i] = explain.Pods(cluster, pods)
+			found[i] = podSteps
 			return nil
 		})
 	}
@@ -233,7 +233,7 @@ func unread(cluster string, err error) explain.Step {
 		Stage: fleetv1alpha1.StageMember, Outcome: fleetv1alpha1.OutcomeWaiting, Cluster: cluster, Message: "the pods are not read: " + err.Error(),
 	}}
 	if apierrors.IsForbidden(err) {
-		step.Outcome, step.Message = fleetv1alpha1.OutcomeHidden, "the pods need clusters/proxy, and rights in the member"
+		step.Outcome, step.Message = fleetv1alpha1.OutcomeHidden, "the pods are not shown: that needs clusters/proxy, and rights in the member"
 	}
 	step.Reason = cmp.Or(string(apierrors.ReasonForError(err)), "Unreachable")
 	return step

@@ -37,10 +37,17 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 		case proxy + "/apis/apps/v1/namespaces/shop/deployments/web":
 			fmt.Fprint(w, deployment)
 		case proxy + "/api/v1/namespaces/shop/pods":
-			if selector := r.URL.Query().Get("labelSelector"); selector != "app=web" {
+			switch selector := r.URL.Query().Get("labelSelector"); selector {
+			case "app=web":
+				fmt.Fprint(w, pods)
+			case "app=closed":
+				w.WriteHeader(http.StatusForbidden)
+				fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","message":"no right in the member","code":403}`)
+			default:
 				t.Errorf("pods are selected by %q", selector)
 			}
-			fmt.Fprint(w, pods)
+		case proxy + "/apis/apps/v1/namespaces/shop/deployments/closed":
+			fmt.Fprint(w, strings.ReplaceAll(deployment, "web", "closed"))
 		case proxy + "/apis/apps/v1/namespaces/shop/deployments/secret":
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","message":"no right in the member","code":403}`)
@@ -77,7 +84,14 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 		spec := fleetv1alpha1.ExplanationSpec{Kind: "Deployment", Namespace: "shop", Name: name, Member: member}
 		return answerer.Explain(t.Context(), spec, author, func(explain.Right) bool { return false })
 	}
-	status, err := ask("m1", "web")
+	status, err := ask("m1", "closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := status.Steps[len(status.Steps)-1]; last.Outcome != fleetv1alpha1.OutcomeHidden || last.Message != "the pods are not shown: that needs clusters/proxy, and rights in the member" {
+		t.Errorf("of an object whose pods the author may not list: %+v", status.Steps)
+	}
+	status, err = ask("m1", "web")
 	if err != nil || status.Summary != "Member in m1 failed: container web: Back-off pulling image web:2" {
 		t.Errorf("the answer is %+v, %v", status, err)
 	}

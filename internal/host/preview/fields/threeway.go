@@ -19,9 +19,9 @@ func ThreeWay(present, manifest *unstructured.Unstructured) ([]byte, types.Patch
 	if err != nil {
 		return nil, "", fmt.Errorf("encoding the object: %w", err)
 	}
-	modified, err := json.Marshal(manifest.Object)
+	modified, err := annotated(manifest)
 	if err != nil {
-		return nil, "", fmt.Errorf("encoding the manifest: %w", err)
+		return nil, "", err
 	}
 	original := []byte(present.GetAnnotations()[corev1.LastAppliedConfigAnnotation])
 	var patch []byte
@@ -42,4 +42,27 @@ func ThreeWay(present, manifest *unstructured.Unstructured) ([]byte, types.Patch
 		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("%s %s cannot be compared with the manifest: %v", manifest.GetKind(), manifest.GetName(), err))
 	}
 	return patch, patchType, nil
+}
+
+// annotated encodes a manifest with the annotation that "kubectl apply" adds. That has annotations even if the manifest has none: without it the
+// patch would remove those of all others.
+func annotated(manifest *unstructured.Unstructured) ([]byte, error) {
+	manifest = manifest.DeepCopy()
+	annotations := manifest.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	manifest.SetAnnotations(annotations)
+	applied, err := json.Marshal(manifest.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the manifest: %w", err)
+	}
+	annotations[corev1.LastAppliedConfigAnnotation] = string(applied)
+	manifest.SetAnnotations(annotations)
+	modified, err := json.Marshal(manifest.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the manifest: %w", err)
+	}
+	return modified, nil
 }

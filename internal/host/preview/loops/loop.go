@@ -62,7 +62,7 @@ func (l *loop[R]) Step(ctx context.Context) (bool, error) {
 		l.queue.AddAfter(request, result.RequeueAfter)
 	case err == nil:
 	case ctx.Err() != nil:
-		return false, fmt.Errorf("the preview takes too long: %w", ctx.Err())
+		return false, fmt.Errorf("computing what the change does: %w", ctx.Err())
 	default:
 		l.failed[request]++
 		if final := errors.Is(err, reconcile.TerminalError(nil)); final || l.failed[request] >= attempts {

@@ -25,6 +25,8 @@ type Access struct {
 	Drift, Acknowledged string
 	// Applied is whether the Work reports its present generation applied: what the member lacks of it was deleted there.
 	Applied bool
+	// Hold is what must not be done there.
+	Hold member.Hold
 	// ReadFirst has objects that no complete watch shows read before they are written: they may be as they should be.
 	ReadFirst bool
 }
@@ -100,6 +102,12 @@ func (t target) refused(err error) error {
 	}
 	return forbidden{fmt.Errorf("%w. %s", err, hint)}
 }
+
+// errDispatchingHeld means that a write waits for a person.
+var errDispatchingHeld = errors.New("writing to the cluster waits for a person: see the condition DispatchingHeld of the Cluster")
+
+// IsDispatchingHeld returns whether a write waits for a person.
+func IsDispatchingHeld(err error) bool { return errors.Is(err, errDispatchingHeld) }
 
 // unseen means that objects of a resource cannot be followed in the member, or is nil. They are written, but what is changed
 // there is neither seen nor repaired.

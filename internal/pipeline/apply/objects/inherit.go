@@ -31,6 +31,9 @@ func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Un
 	if other == "" && ssa.SameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
 		return live, nil
 	}
+	if try.Hold.Change {
+		return nil, errDispatchingHeld
+	}
 	operations := []ssa.Operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: heir.GetManagedFields()},
 		{Op: "replace", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()},

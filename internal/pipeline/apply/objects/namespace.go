@@ -61,7 +61,7 @@ func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work typ
 // publishReleased reports that a namespace was left in a member. The Work and the namespace on the hub are gone soon, so it is
 // reported on the Cluster.
 func (w *Writer) publishReleased(conn *member.Conn, reason, message string) {
-	w.metrics.spared.WithLabelValues(reason).Inc()
+	w.metrics.Spared.WithLabelValues(reason).Inc()
 	kind := clusterv1alpha1.SchemeGroupVersion.WithKind("Cluster")
 	w.Events.Publish(events.Warning(events.Reference(kind, conn.Cluster()), events.NamespaceReleased, message))
 }

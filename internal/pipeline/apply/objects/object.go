@@ -269,6 +269,9 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (Entry, error) {
+	if live == nil && try.Hold.Create || live != nil && try.Hold.Change {
+		return Entry{}, errDispatchingHeld
+	}
 	defer w.Results.Expect(try.Place)()
 	self := try.Conn.ControlPlane()
 	result := Entry{hash: try.hash}
@@ -355,7 +358,7 @@ func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unst
 	}
 	w.Guard.Writes(try.Conn)
 	got, err := try.client.Patch(ctx, try.Object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.Conn.ControlPlane().Manager(), Force: &force})
-	w.metrics.wrote("apply", err)
+	w.metrics.Wrote("apply", err)
 	return got, err
 }
 

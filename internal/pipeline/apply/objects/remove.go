@@ -155,6 +155,9 @@ func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstruct
 	if !ssa.Belongs(t.Conn.ControlPlane(), live, t.work) {
 		return nil
 	}
+	if t.Hold.Delete {
+		return errDispatchingHeld
+	}
 	spare := terms.keep(live)
 	if !spare && live.GetDeletionTimestamp() == nil {
 		var err error
@@ -202,7 +205,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	}
 	times := w.Results.deletes(t.Place, uid, w.Clock.Now()) // before the watch can show its end
 	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &policy})
-	w.metrics.wrote("delete", err)
+	w.metrics.Wrote("delete", err)
 	switch {
 	case err != nil:
 		w.Results.Forget(t.Place)
@@ -221,6 +224,6 @@ func (w *Writer) release(ctx context.Context, t target, live *unstructured.Unstr
 	}
 	w.Guard.Writes(t.Conn)
 	_, err = t.client.Patch(ctx, t.Object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.Conn.ControlPlane().Manager()})
-	w.metrics.wrote("release", err)
+	w.metrics.Wrote("release", err)
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/writes"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/starttimes"
 )
 
@@ -37,18 +38,18 @@ type WriterDeps struct {
 
 // Guard decides whether a member is written to. It is an interface because a stage imports no feature.
 type Guard interface {
-	// Held returns whether nothing may be written to a member until a person allows it.
-	Held(ctx context.Context, conn *member.Conn) (bool, error)
+	// Held returns what may not be done in a member until a person allows it.
+	Held(ctx context.Context, conn *member.Conn) (member.Hold, error)
 	// Writes is called before every write to a member. It does not block.
 	Writes(conn *member.Conn)
-	// OnResume has f called when a member may be written to again.
+	// OnResume has f called when more may be done in a member than before.
 	OnResume(f func(cluster string))
 }
 
 // noGuard allows all writes.
 type NoGuard struct{}
 
-func (NoGuard) Held(context.Context, *member.Conn) (bool, error) { return false, nil }
+func (NoGuard) Held(context.Context, *member.Conn) (member.Hold, error) { return member.Hold{}, nil }
 
 func (NoGuard) Writes(*member.Conn) {}
 
@@ -57,7 +58,7 @@ func (NoGuard) OnResume(func(cluster string)) {}
 // Writer applies, deletes and releases single objects in members.
 type Writer struct {
 	WriterDeps
-	metrics *writeMetrics
+	metrics *writes.Metrics
 	Results Results
 	doubts  starttimes.ByWork // Works of namespaces of which not everything can be listed
 	// leavingWorks has, by the Work of a namespace, the Works that were seen to leave it, so that everything in it is listed again
@@ -67,7 +68,7 @@ type Writer struct {
 
 // NewWriter returns a writer. The metrics are registered unless the registerer is nil.
 func NewWriter(deps WriterDeps, metrics prometheus.Registerer) *Writer {
-	return &Writer{WriterDeps: deps, metrics: newWriteMetrics(metrics)}
+	return &Writer{WriterDeps: deps, metrics: writes.New(metrics)}
 }
 
 // ForgetWork drops what is known of a Work that is gone.

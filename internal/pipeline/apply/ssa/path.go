@@ -191,6 +191,29 @@ func Defaulted(value, live any) bool {
 	}
 }
 
+// stored returns whether live may be what an API server stored of value, all of which we own: with its defaults, and without fields that
+// it does not store, such as those of a feature that is off. Who else removes a field that we own takes it from us.
+func stored(value, live any) bool {
+	if live == nil {
+		return true
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		there, isMap := live.(map[string]any)
+		for key, child := range v {
+			if !isMap || !stored(child, there[key]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		there, isList := live.([]any)
+		return len(v) == 0 || isList && len(v) == len(there) && slices.EqualFunc(v, there, stored)
+	default:
+		return Defaulted(value, live)
+	}
+}
+
 // SameValue returns whether two values read from JSON are equal. Numbers are, whichever Go type they were read into.
 func SameValue(a, b any) bool {
 	switch x := a.(type) {

@@ -107,7 +107,7 @@ type Difference struct {
 	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
 	// member has normalized it, or others wrote under our name.
 	Altered map[string]uint64
-	// unexplained are those of altered that the member's defaults do not account for.
+	// unexplained are those of altered that neither the member's defaults nor fields that it does not store account for.
 	Unexplained int
 	// unknownFields: the member does not know some field.
 	UnknownFields bool
@@ -158,7 +158,7 @@ func isSigned(self ownership.ControlPlane, live *unstructured.Unstructured) bool
 }
 
 // alterations are the paths of desired that we own and whose value in live is another one, with a hash of that; nil if
-// there are none. Unexplained is how many of them no default accounts for.
+// there are none. Unexplained is how many of them neither a default nor a field that the member does not store accounts for.
 func Alterations(self ownership.ControlPlane, desired, live *unstructured.Unstructured) (found map[string]uint64, unexplained int) {
 	fields := self.OurFields(live)
 	if len(fields) == 0 {
@@ -169,7 +169,7 @@ func Alterations(self ownership.ControlPlane, desired, live *unstructured.Unstru
 			found = map[string]uint64{}
 		}
 		found[path] = valueHash(live)
-		if !Defaulted(value, live) {
+		if !stored(value, live) {
 			unexplained++
 		}
 	})

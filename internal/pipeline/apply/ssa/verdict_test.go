@@ -122,6 +122,8 @@ func TestCompare(t *testing.T) {
 		"Drift":   {"a field that we set belongs to another manager", live(t, taken, nil), Difference{Drifted: []string{"/data"}}},
 		"Altered": {"another client wrote another value under our name", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"k": "w"} }),
 			Difference{Altered: map[string]uint64{"/data/k": valueHash("w")}, Unexplained: 1}},
+		"NotStored": {"the member does not store a field that we own", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{} }),
+			Difference{Altered: map[string]uint64{"/data/k": valueHash(nil)}}},
 		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { SetAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), Difference{Stale: true}},
 		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), Difference{Stale: true}},
 		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), Difference{Stale: true}},
@@ -213,6 +215,36 @@ func TestDefaulted(t *testing.T) {
 	for name, tc := range tests {
 		if got := Defaulted(tc.value, tc.live); got != tc.want {
 			t.Errorf("%s: Defaulted(%v, %v) = %t", name, tc.value, tc.live, got)
+		}
+	}
+}
+
+func TestStored(t *testing.T) {
+	rule := func(more ...string) map[string]any {
+		fields := map[string]any{"rule": "self > 0"}
+		for _, key := range more {
+			fields[key] = true
+		}
+		return fields
+	}
+	tests := map[string]struct {
+		value, live any
+		want        bool
+	}{
+		"Gone":         {"a", nil, true},
+		"Other":        {"a", "b", false},
+		"ZeroText":     {"", "TCP", true},
+		"FieldGone":    {[]any{rule("optionalOldSelf")}, []any{rule()}, true},
+		"FieldAdded":   {[]any{rule()}, []any{rule("optionalOldSelf")}, true},
+		"FieldChanged": {[]any{rule()}, []any{map[string]any{"rule": "true"}}, false},
+		"ItemGone":     {[]any{rule(), rule()}, []any{rule()}, false},
+		"NoItems":      {[]any{}, []any{"a"}, true},
+		"NoMap":        {rule(), "text", false},
+		"NoList":       {[]any{"a"}, "a", false},
+	}
+	for name, tc := range tests {
+		if got := stored(tc.value, tc.live); got != tc.want {
+			t.Errorf("%s: stored(%v, %v) = %t", name, tc.value, tc.live, got)
 		}
 	}
 }

@@ -48,15 +48,6 @@ func rescheduleRequested(b workv1alpha2.Binding) bool {
 }
 
 func partial(annotations map[string]string) bool {
-	return isSet(annotations, policyv1alpha1.PartialPlacementAnnotation)
-}
-
-// KeepsUnselected returns whether the copies of a binding stay although its placement selects no cluster any more.
-func KeepsUnselected(b workv1alpha2.Binding) bool {
-	return isSet(b.GetAnnotations(), policyv1alpha1.KeepUnselectedAnnotation)
-}
-
-func isSet(annotations map[string]string, key string) bool {
-	yes, err := strconv.ParseBool(annotations[key])
+	yes, err := strconv.ParseBool(annotations[policyv1alpha1.PartialPlacementAnnotation])
 	return err == nil && yes
 }

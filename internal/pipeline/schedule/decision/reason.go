@@ -89,7 +89,8 @@ func FirstNames(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesPerReason], ", "), len(names)-namesPerReason)
 }
 
-// ShortageMessage returns how many replicas are available, and where.
+// ShortageMessage returns how many replicas are available, and where. What an object has already counts if it is divided anew, and if a part of it
+// may be placed: the message of that part is then the same when it is decided again, and is not written again.
 func ShortageMessage(req *Request, chosen []*Candidate, missing int64) string {
 	if req.WholeSets() {
 		return "Clusters available replicas 0 are not enough to schedule. No chosen cluster has capacity for a whole set of components"
@@ -98,7 +99,7 @@ func ShortageMessage(req *Request, chosen []*Candidate, missing int64) string {
 	parts := make([]string, 0, namesPerReason)
 	for _, v := range chosen {
 		n := int64(v.Allocatable)
-		if req.Fresh {
+		if req.Fresh || req.Partial {
 			n = int64(v.Available)
 		}
 		available += n

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
@@ -206,4 +207,15 @@ func Differs(a, b *Cluster) bool {
 		!slices.EqualFunc(a.Taints, b.Taints, func(x, y taint) bool {
 			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect && x.Failure == y.Failure
 		})
+}
+
+// Remaining lists the targets whose clusters stay.
+func (s *Snapshot) Remaining(current []workv1alpha2.TargetCluster) []workv1alpha2.TargetCluster {
+	out := make([]workv1alpha2.TargetCluster, 0, len(current))
+	for _, t := range current {
+		if cluster := s.Get(t.Name); cluster != nil && !cluster.Leaving {
+			out = append(out, t)
+		}
+	}
+	return out
 }

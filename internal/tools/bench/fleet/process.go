@@ -171,3 +171,15 @@ func UsageOf(pid int) (Usage, error) {
 	}
 	return u, nil
 }
+
+// Pause waits for a time.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -180,7 +180,7 @@ func (b *bench) pods(ctx context.Context, namespace string) error {
 
 // phase measures one period, in which the Events of a type and namespace are repeated as kubelets repeat them; none without a namespace.
 func (b *bench) phase(ctx context.Context, name, namespace, kind string) (Result, error) {
-	if err := rest(ctx, settling); err != nil {
+	if err := fleet.Pause(ctx, settling); err != nil {
 		return Result{}, err
 	}
 	before, err := b.read(ctx)
@@ -199,11 +199,11 @@ func (b *bench) phase(ctx context.Context, name, namespace, kind string) (Result
 			return Result{}, err
 		}
 		made += max(b.Rate/10, 1)
-		if err := rest(ctx, time.Until(began.Add(time.Duration(i+1)*100*time.Millisecond))); err != nil {
+		if err := fleet.Pause(ctx, time.Until(began.Add(time.Duration(i+1)*100*time.Millisecond))); err != nil {
 			return Result{}, err
 		}
 	}
-	if err := rest(ctx, time.Until(began.Add(b.Period))); err != nil {
+	if err := fleet.Pause(ctx, time.Until(began.Add(b.Period))); err != nil {
 		return Result{}, err
 	}
 	after, err := b.read(ctx)
@@ -223,16 +223,6 @@ func (b *bench) repeat(ctx context.Context, namespace, name string, count int) e
 		return fmt.Errorf("repeating an Event: %w", err)
 	}
 	return nil
-}
-
-// rest waits for a time.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // reading is what was counted so far.

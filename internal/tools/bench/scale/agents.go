@@ -51,7 +51,7 @@ func (b *bench) agents(ctx context.Context, dir string, logs io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, b.hub.End()) }()
-	uids, err := b.pullClusters(ctx)
+	uids, err := b.pullClusters(ctx, b.Agents)
 	if err != nil {
 		return err
 	}
@@ -72,20 +72,20 @@ func (b *bench) agents(ctx context.Context, dir string, logs io.Writer) (err err
 	if err := b.agentsWatch(ctx); err != nil {
 		return err
 	}
-	b.add("agents", fmt.Sprintf("watches of %d agents begin", b.Agents), time.Since(started).Seconds(), "s")
+	b.Add("agents", fmt.Sprintf("watches of %d agents begin", b.Agents), time.Since(started).Seconds(), "s")
 	before, err := b.Usage()
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, b.Rest); err != nil {
+	if err := fleet.Pause(ctx, b.Rest); err != nil {
 		return err
 	}
 	cpu, peak, err := b.spent(before)
 	if err != nil {
 		return err
 	}
-	b.add("agents", "CPU of the control plane at rest, with their Leases", cpu*100/b.Rest.Seconds(), "% of a core")
-	b.add("agents", "peak resident", peak/mega, "MB")
+	b.Add("agents", "CPU of the control plane at rest, with their Leases", cpu*100/b.Rest.Seconds(), "% of a core")
+	b.Add("agents", "peak resident", peak/mega, "MB")
 	return b.restartWithAgents(ctx, dir, logs)
 }
 
@@ -94,7 +94,7 @@ func (b *bench) restartWithAgents(ctx context.Context, dir string, logs io.Write
 	if err != nil {
 		return err
 	}
-	b.add("agents", "restart: ready", time.Since(started).Seconds(), "s")
+	b.Add("agents", "restart: ready", time.Since(started).Seconds(), "s")
 	if err := b.agentsWatch(ctx); err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (b *bench) restartWithAgents(ctx context.Context, dir string, logs io.Write
 	if err != nil {
 		return err
 	}
-	b.add("agents", "restart: all watches of agents run", time.Since(started).Seconds(), "s")
-	b.add("agents", "restart: CPU until then", usage.Cpu.Seconds(), "s")
-	b.add("agents", "restart: peak resident", float64(usage.PeakRSS)/mega, "MB")
-	b.add("agents", "restart: requests that were refused as too many", sumOf(text, refused), "")
-	b.add("agents", "restart: lists of Works by agents", sumOf(text, listed), "")
+	b.Add("agents", "restart: all watches of agents run", time.Since(started).Seconds(), "s")
+	b.Add("agents", "restart: CPU until then", usage.Cpu.Seconds(), "s")
+	b.Add("agents", "restart: peak resident", float64(usage.PeakRSS)/mega, "MB")
+	b.Add("agents", "restart: requests that were refused as too many", sumOf(text, refused), "")
+	b.Add("agents", "restart: lists of Works by agents", sumOf(text, listed), "")
 	return nil
 }
 
@@ -143,13 +143,13 @@ func (b *bench) agentsWatch(ctx context.Context) error {
 
 func agentName(i int) string { return fmt.Sprintf("agent-%04d", i) }
 
-// pullClusters creates the Clusters of the agents, with an execution namespace each.
-func (b *bench) pullClusters(ctx context.Context) ([]types.UID, error) {
+// pullClusters creates Clusters in Pull mode, with an execution namespace each.
+func (b *bench) pullClusters(ctx context.Context, count int) ([]types.UID, error) {
 	if err := fleet.CreateNamespace(ctx, &fleet.Cluster{Kube: b.kube}, nil); err != nil {
 		return nil, err
 	}
-	uids := make([]types.UID, b.Agents)
-	err := tools.Parallel(ctx, joiners, b.Agents, func(ctx context.Context, i int) error {
+	uids := make([]types.UID, count)
+	err := tools.Parallel(ctx, joiners, count, func(ctx context.Context, i int) error {
 		cluster := &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"name": agentName(i)}, "spec": map[string]any{"id": agentName(i), "syncMode": string(clusterv1alpha1.Pull)},
 		}}

@@ -34,7 +34,7 @@ type hub struct {
 
 func serve(ctx context.Context, o Options, dir string, port int, log io.Writer) (*hub, error) {
 	// An audit log would be written for the requests of the bench.
-	f, err := fleet.Serve(ctx, o.Binary, dir, port, log, "--audit-log-path", "none")
+	f, err := fleet.Serve(ctx, o.Binary, dir, port, log, append([]string{"--audit-log-path", "none"}, o.flags...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -234,17 +234,6 @@ func (h *hub) calm(ctx context.Context) (time.Time, error) {
 		return !since.IsZero() && time.Since(since) >= quiet, nil
 	})
 	return since, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // countWorks counts the Works without reading them.

@@ -15,6 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 	tools "github.com/flagship-k8s/flagship/internal/tools/bench"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/scale/figures"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/standin"
 )
 
@@ -32,10 +33,10 @@ func (b *bench) empty(ctx context.Context) (err error) {
 	if b.base, err = b.atRest(ctx, "empty"); err != nil {
 		return err
 	}
-	b.add("empty", "CPU", b.base.cpu*100, "% of a core")
-	b.add("empty", "resident", b.base.resident/mega, "MB")
-	b.add("empty", "live heap", b.base.live/mega, "MB")
-	b.add("empty", "goroutines", b.base.goroutines, "")
+	b.Add("empty", "CPU", b.base.cpu*100, "% of a core")
+	b.Add("empty", "resident", b.base.resident/mega, "MB")
+	b.Add("empty", "live heap", b.base.live/mega, "MB")
+	b.Add("empty", "goroutines", b.base.goroutines, "")
 	return nil
 }
 
@@ -78,10 +79,10 @@ func (b *bench) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.add("join", fmt.Sprintf("all %d ready", b.Members), took.Seconds(), "s")
-	b.add("join", "all have their namespaces and definitions", caught.Sub(started).Seconds(), "s")
-	b.distribution("join", "one member, from the command to Ready", single)
-	b.add("join", "CPU of the control plane, each", cpu*1000/float64(b.Members), "ms")
+	b.Add("join", fmt.Sprintf("all %d ready", b.Members), took.Seconds(), "s")
+	b.Add("join", "all have their namespaces and definitions", caught.Sub(started).Seconds(), "s")
+	b.Distribution("join", "one member, from the command to Ready", single)
+	b.Add("join", "CPU of the control plane, each", cpu*1000/float64(b.Members), "ms")
 	return nil
 }
 
@@ -100,17 +101,17 @@ func (b *bench) idle(ctx context.Context) error {
 		return err
 	}
 	n := float64(b.Members)
-	b.add("idle", "CPU of the control plane", now.cpu*100, "% of a core")
-	b.add("idle", "CPU of the control plane, without that of an empty one", (now.cpu-b.base.cpu)*100, "% of a core")
-	b.add("idle", "resident", now.resident/mega, "MB")
-	b.add("idle", "resident, each member", (now.resident-b.base.resident)/mega/n, "MB")
-	b.add("idle", "live heap, each member", (now.live-b.base.live)/mega/n, "MB")
-	b.add("idle", "goroutines, each member", (now.goroutines-b.base.goroutines)/n, "")
-	b.add("idle", "watches, each member", float64(statistics.Watches)/n, "")
-	b.add("idle", "requests to members: reads", now.reads, "/s")
-	b.add("idle", "requests to members: watches that begin", now.watches, "/s")
-	b.add("idle", "requests to members: health, version and discovery, writes", now.other, "/s")
-	b.add("idle", "a stand-in, resident", float64(usage.Rss)/1000/n, "kB")
+	b.Add("idle", "CPU of the control plane", now.cpu*100, "% of a core")
+	b.Add("idle", "CPU of the control plane, without that of an empty one", (now.cpu-b.base.cpu)*100, "% of a core")
+	b.Add("idle", "resident", now.resident/mega, "MB")
+	b.Add("idle", "resident, each member", (now.resident-b.base.resident)/mega/n, "MB")
+	b.Add("idle", "live heap, each member", (now.live-b.base.live)/mega/n, "MB")
+	b.Add("idle", "goroutines, each member", (now.goroutines-b.base.goroutines)/n, "")
+	b.Add("idle", "watches, each member", float64(statistics.Watches)/n, "")
+	b.Add("idle", "requests to members: reads", now.reads, "/s")
+	b.Add("idle", "requests to members: watches that begin", now.watches, "/s")
+	b.Add("idle", "requests to members: health, version and discovery, writes", now.other, "/s")
+	b.Add("idle", "a stand-in, resident", float64(usage.Rss)/1000/n, "kB")
 	return nil
 }
 
@@ -220,12 +221,12 @@ func (b *bench) place(ctx context.Context) error {
 		}
 	}
 	objects := float64(b.Placements * b.Targets)
-	b.add("place", fmt.Sprintf("%d placements to %d members each, %d at a time", b.Placements, b.Targets, b.Concurrency), took.Seconds(), "s")
-	b.distribution("place", "one placement, from apply to all its members", whole)
-	b.distribution("place", "one member of a placement", each)
-	b.add("place", "CPU of the control plane, each object in a member", cpu*1000/objects, "ms")
-	b.add("place", "writes, each object in a member", writes.Since(counted).Total()/objects, "")
-	b.add("place", "peak resident", peak/mega, "MB")
+	b.Add("place", fmt.Sprintf("%d placements to %d members each, %d at a time", b.Placements, b.Targets, b.Concurrency), took.Seconds(), "s")
+	b.Distribution("place", "one placement, from apply to all its members", whole)
+	b.Distribution("place", "one member of a placement", each)
+	b.Add("place", "CPU of the control plane, each object in a member", cpu*1000/objects, "ms")
+	b.Add("place", "writes, each object in a member", writes.Since(counted).Total()/objects, "")
+	b.Add("place", "peak resident", peak/mega, "MB")
 	return nil
 }
 
@@ -255,9 +256,9 @@ func (b *bench) beside(ctx context.Context, step string, mode standin.Mode, coun
 				}
 			}
 		}
-		p95 = append(p95, quantile(each, .95))
-		b.distribution(step, "another member of a placement, "+when, each)
-		b.add(step, "CPU of the control plane, each object in another member, "+when, cpu*1000/float64(len(each)), "ms")
+		p95 = append(p95, figures.Quantile(each, .95))
+		b.Distribution(step, "another member of a placement, "+when, each)
+		b.Add(step, "CPU of the control plane, each object in another member, "+when, cpu*1000/float64(len(each)), "ms")
 		return nil
 	}
 	if err := measure("before"); err != nil {
@@ -278,8 +279,8 @@ func (b *bench) beside(ctx context.Context, step string, mode standin.Mode, coun
 	if err := measure(fmt.Sprintf("while %d fail", count)); err != nil {
 		return err
 	}
-	b.add(step, "p95 of another member, as they begin to fail, to that before", p95[1]/p95[0], "")
-	b.add(step, "p95 of another member, while they fail, to that before", p95[2]/p95[0], "")
+	b.Add(step, "p95 of another member, as they begin to fail, to that before", p95[1]/p95[0], "")
+	b.Add(step, "p95 of another member, while they fail, to that before", p95[2]/p95[0], "")
 	started := time.Now()
 	if err := b.standIns.set(ctx, standin.Healthy, 0, count); err != nil {
 		return err
@@ -287,12 +288,12 @@ func (b *bench) beside(ctx context.Context, step string, mode standin.Mode, coun
 	if err := until(ctx, "all members to be ready", func() (bool, error) { return b.readied.count() == b.Members, nil }); err != nil {
 		return err
 	}
-	b.add(step, "from their return until all are Ready", time.Since(started).Seconds(), "s")
+	b.Add(step, "from their return until all are Ready", time.Since(started).Seconds(), "s")
 	caught, err := b.calm(ctx)
 	if err != nil {
 		return err
 	}
-	b.add(step, "from their return until all have caught up", caught.Sub(started).Seconds(), "s")
+	b.Add(step, "from their return until all have caught up", caught.Sub(started).Seconds(), "s")
 	return nil
 }
 
@@ -308,14 +309,14 @@ func (b *bench) unready(step string, count int) func(context.Context) error {
 			return err
 		}
 		// Everything that follows from it is written within this time.
-		if err := pause(ctx, b.Rest); err != nil {
+		if err := fleet.Pause(ctx, b.Rest); err != nil {
 			return err
 		}
 		cpu, _, err := b.spent(before)
 		if err != nil {
 			return err
 		}
-		b.add(step, "CPU of the control plane until it is known, and after", cpu*100/time.Since(started).Seconds(), "% of a core")
+		b.Add(step, "CPU of the control plane until it is known, and after", cpu*100/time.Since(started).Seconds(), "% of a core")
 		return nil
 	}
 }
@@ -342,10 +343,32 @@ func (b *bench) restarted(ctx context.Context, dir string, logs io.Writer) (time
 	return started, nil
 }
 
-// restart restarts the control plane, with all Works in place.
+// compacted waits until the history of everything that was written is compacted, which takes up to ten minutes. Its size depends on how
+// the objects came about, and the database file, which is in memory as a whole, has twice its size with it.
+func (b *bench) compacted(ctx context.Context) error {
+	const current, compact, ended = "etcd_debugging_mvcc_current_revision", "etcd_debugging_mvcc_compact_revision", "etcd_debugging_mvcc_db_compaction_last"
+	before, err := b.metrics(ctx, current, ended)
+	if err != nil {
+		return err
+	}
+	// A compaction of before may end meanwhile, so that its end alone does not count.
+	return every(ctx, 5*time.Second, "the history to be compacted", func() (bool, error) {
+		now, err := b.metrics(ctx, compact, ended)
+		if now[compact] < before[current] {
+			before[ended] = now[ended]
+			return false, err
+		}
+		return now[ended] > before[ended], err
+	})
+}
+
+// restart restarts the control plane, with all Works in place and their history compacted.
 func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 	count, err := b.countWorks(ctx)
 	if err != nil {
+		return err
+	}
+	if err := b.compacted(ctx); err != nil {
 		return err
 	}
 	sent, err := b.standIns.statistics(ctx)
@@ -385,20 +408,20 @@ func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b.add("restart", "works", float64(count), "")
-	b.add("restart", "ready", ready.Seconds(), "s")
-	b.add("restart", "all watches of members run and no queue has work", caught.Sub(started).Seconds(), "s")
-	b.add("restart", "CPU until then", usage.Cpu.Seconds(), "s")
-	b.add("restart", "writes to members", float64(now.Requests[standin.Writes]-sent.Requests[standin.Writes]), "")
+	b.Add("restart", "works", float64(count), "")
+	b.Add("restart", "ready", ready.Seconds(), "s")
+	b.Add("restart", "all watches of members run and no queue has work", caught.Sub(started).Seconds(), "s")
+	b.Add("restart", "CPU until then", usage.Cpu.Seconds(), "s")
+	b.Add("restart", "writes to members", float64(now.Requests[standin.Writes]-sent.Requests[standin.Writes]), "")
 	for what, n := range now.Written {
 		if more := n - sent.Written[what]; more > 0 {
-			b.add("restart", "writes to members: "+what, float64(more), "")
+			b.Add("restart", "writes to members: "+what, float64(more), "")
 		}
 	}
 	for _, kind := range writes.Rows() {
-		b.add("restart", "writes to the control plane: "+kind, writes[kind], "")
+		b.Add("restart", "writes to the control plane: "+kind, writes[kind], "")
 	}
-	b.add("restart", "peak resident", float64(usage.PeakRSS)/mega, "MB")
+	b.Add("restart", "peak resident", float64(usage.PeakRSS)/mega, "MB")
 	return nil
 }
 

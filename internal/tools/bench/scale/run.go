@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/scale/figures"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/standin"
 	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
 // Steps are what can be measured, in their order.
-var Steps = []string{"join", "idle", "place", "hang", "gone", "restart", "agents"}
+var Steps = []string{"join", "idle", "place", "hang", "gone", "restart", "agents", "works"}
 
 // Options choose what to measure.
 type Options struct {
@@ -28,8 +29,8 @@ type Options struct {
 	Placements, Targets, Concurrency int
 	// Hanging and Gone are how many members hang, and are gone, at once.
 	Hanging, Gone int
-	// Agents is how many agents a control plane without members restarts with.
-	Agents int
+	// Agents is how many agents a control plane without members restarts with, and Works how many Works.
+	Agents, Works int
 	// Rest is for how long what is at rest is measured.
 	Rest time.Duration
 	// Steps are those to run, and what they build on. Empty means all.
@@ -40,6 +41,8 @@ type Options struct {
 	ProfileDir string
 	// Dir keeps the data of the control plane while the bench runs; empty means the temporary directory of the system.
 	Dir string
+	// flags are further ones of the control plane.
+	flags []string
 	// JSON receives the figures, Out the table, unless they are nil. Log receives the progress.
 	JSON, Out, Log io.Writer
 }
@@ -72,7 +75,7 @@ func (o Options) validate() error {
 // bench is one run.
 type bench struct {
 	Options
-	report
+	figures.Report
 	*hub
 	standIns *standIns
 	port     int
@@ -104,19 +107,23 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("creating the log of the control plane: %w", err)
 	}
 	defer func() { _ = logs.Close() }()
-	b := &bench{Options: o, report: report{log: o.Log}}
+	b := &bench{Options: o, Report: figures.Report{Progress: o.Log}}
 	ports := machine.NewPortChooser()
 	defer ports.Close()
 	if b.port, err = ports.Choose(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.print(o.Out, o.JSON)) }()
-	if o.wants("agents") {
-		if err := b.step(ctx, "agents", func(ctx context.Context) error { return b.agents(ctx, filepath.Join(dir, "agents"), logs) }); err != nil {
+	defer func() { err = errors.Join(err, b.Print(o.Out, o.JSON)) }()
+	alone := []string{"agents", "works"}
+	for i, run := range []func(context.Context, string, io.Writer) error{b.agents, b.manyWorks} {
+		if !o.wants(alone[i]) {
+			continue
+		}
+		if err := b.step(ctx, alone[i], func(ctx context.Context) error { return run(ctx, filepath.Join(dir, alone[i]), logs) }); err != nil {
 			return err
 		}
 	}
-	if len(o.Steps) == 1 && o.wants("agents") {
+	if len(o.Steps) > 0 && !slices.ContainsFunc(o.Steps, func(step string) bool { return !slices.Contains(alone, step) }) {
 		return nil
 	}
 	return b.withMembers(ctx, filepath.Join(dir, "hub"), logs)
@@ -166,7 +173,7 @@ func (b *bench) step(ctx context.Context, name string, run func(context.Context)
 	if err := run(timed); err != nil {
 		return fmt.Errorf("measuring %s: %w", name, err)
 	}
-	b.add(name, "load of the machine", loadAverage(), "")
+	b.Add(name, "load of the machine", loadAverage(), "")
 	return nil
 }
 
@@ -176,7 +183,7 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 		return footprint{}, err
 	}
 	// What was done before has aftereffects: histories are forgotten, memory is returned.
-	if err := pause(ctx, b.Rest); err != nil {
+	if err := fleet.Pause(ctx, b.Rest); err != nil {
 		return footprint{}, err
 	}
 	profiled := b.profile(ctx, b.ProfileDir, step)
@@ -189,7 +196,7 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 		return footprint{}, err
 	}
 	started := time.Now()
-	if err := pause(ctx, b.Rest); err != nil {
+	if err := fleet.Pause(ctx, b.Rest); err != nil {
 		return footprint{}, err
 	}
 	seconds := time.Since(started).Seconds()

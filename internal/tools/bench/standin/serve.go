@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -204,7 +205,7 @@ func readJSON(req *http.Request) ([]byte, error) {
 func (m *Member) change(req *http.Request, verb string, c apistore.Change, body []byte) (int, any, error) {
 	object := &unstructured.Unstructured{}
 	if verb == "create" || verb == "update" {
-		if err := json.Unmarshal(body, &object.Object); err != nil {
+		if err := utiljson.Unmarshal(body, &object.Object); err != nil { // whole numbers stay such
 			return 0, nil, apierrors.NewBadRequest(err.Error())
 		}
 	}

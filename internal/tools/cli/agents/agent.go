@@ -22,6 +22,7 @@ func NewAgentCommand(s cli.Streams) *cobra.Command {
 	var (
 		o                      agent.Options
 		dir, path, contextName string
+		traces                 tracingFlags
 		kept                   stored
 	)
 	c := &cobra.Command{
@@ -68,7 +69,12 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 				return fmt.Errorf("finding the way to the control plane: %w\nregister the cluster first: flagship register %s", err, o.Cluster)
 			}
 			o.Credential = filepath.Join(dir, certificateFile)
-			memory.KeepSmall()
+			flush, err := traces.start(cmd.Context(), s, &o)
+			if err != nil {
+				return err
+			}
+			defer flush()
+			go memory.KeepSmall(cmd.Context())
 			fmt.Fprintf(s.Out, "The agent of %s runs; see the cluster become ready: kubectl get cluster %s\n", o.Cluster, o.Cluster)
 			return agent.Run(cmd.Context(), o)
 		},
@@ -90,6 +96,7 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before its condition Ready changes (default 30s)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
 	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not report the warnings of the cluster about what is propagated")
+	traces.add(f)
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of the objects of the cluster above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which the cluster is not braked")

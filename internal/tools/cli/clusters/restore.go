@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,15 +9,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/backup"
@@ -54,29 +55,47 @@ has and the cluster has not (Missing), which going on makes again.`,
 	return c
 }
 
+// resumable are the operations of --only.
+var resumable = []string{clusterv1alpha1.ResumeCreate, clusterv1alpha1.ResumeChange, clusterv1alpha1.ResumeDelete}
+
 func newResumeCommand(s cli.Streams) *cobra.Command {
 	var (
 		hub      cli.HubAccess
 		clusters []string
+		only     []string
 		all      bool
 	)
 	c := &cobra.Command{
 		Use:   "resume",
 		Short: "Write to clusters again",
-		Example: `  flagship restore resume --cluster member1
+		Long: `Lets the control plane write to clusters again: it makes what is Missing there, and takes back what is Newer and Different.
+Orphans stay. With --only it does a part of that, and the rest waits: create is what is Missing, change what is Newer and
+Different, delete what the control plane made and does not want there any more, such as the objects of a Work that was deleted
+since. Another --only takes the place of the one before, and without it everything goes on.`,
+		Example: `  flagship restore resume --cluster member1 --only create
+  flagship restore resume --cluster member1 --only create,change
   flagship restore resume --all`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all != (len(clusters) == 0) {
 				return cli.UsageErrorf("resume needs either --cluster or --all")
 			}
+			for _, operation := range only {
+				if !slices.Contains(resumable, operation) {
+					return cli.UsageErrorf("--only is one or more of %s, not %q", strings.Join(resumable, ", "), operation)
+				}
+			}
 			cfg, err := hub.Config()
 			if err != nil {
 				return err
 			}
-			resumed, err := membership.ResumeDispatching(cmd.Context(), cfg, clusters, time.Now())
+			resumed, err := membership.ResumeDispatching(cmd.Context(), cfg, clusters, only, time.Now())
+			suffix := ""
+			if len(only) > 0 {
+				suffix = " for: " + strings.Join(only, ", ")
+			}
 			for _, cluster := range resumed {
-				fmt.Fprintf(s.Out, "writing to cluster %s is resumed\n", cluster)
+				fmt.Fprintf(s.Out, "writing to cluster %s is resumed%s\n", cluster, suffix)
 			}
 			return err
 		},
@@ -85,6 +104,7 @@ func newResumeCommand(s cli.Streams) *cobra.Command {
 	c.Flags().StringSliceVar(&clusters, "cluster", nil, "name of a cluster; may be given again")
 	hub.CompleteFlag(c, "cluster")
 	c.Flags().BoolVar(&all, "all", false, "every cluster that waits")
+	c.Flags().StringSliceVar(&only, "only", nil, "do only this and let the rest wait: "+strings.Join(resumable, ", ")+" (default: everything)")
 	return c
 }
 
@@ -154,13 +174,21 @@ func printReports(s cli.Streams, out *cli.Output, reports []restore.Report) erro
 	var rows [][]string
 	for _, r := range reports {
 		for _, f := range r.Findings {
-			rows = append(rows, []string{r.Cluster, strconv.FormatBool(r.Held), string(f.Class), f.Resource, cli.OrNone(f.Namespace), f.Name, f.Work})
+			rows = append(rows, []string{r.Cluster, heldIn(r), string(f.Class), f.Resource, cli.OrNone(f.Namespace), f.Name, f.Work})
 		}
 		if r.Held && len(r.Findings) == 0 {
-			rows = append(rows, []string{r.Cluster, "true", "-", "-", "-", "-", "-"})
+			rows = append(rows, []string{r.Cluster, heldIn(r), "-", "-", "-", "-", "-"})
 		}
 	}
 	return out.Print(s, reports, "CLUSTER HELD CLASS RESOURCE NAMESPACE NAME WORK", rows)
+}
+
+// heldIn names the operations that wait.
+func heldIn(r restore.Report) string {
+	if !r.Held {
+		return "false"
+	}
+	return cmp.Or(strings.Join(r.Waiting, ","), "true") // a control plane of an earlier version names none
 }
 
 // faultsIn returns what could not be looked into.

@@ -60,6 +60,26 @@ func TestWhatUndoWrites(t *testing.T) {
 	}
 }
 
+// TestUndoOfAPolicyWithoutPlacement: a revision has an empty placement, whether the policy has one or not.
+func TestUndoOfAPolicyWithoutPlacement(t *testing.T) {
+	policy := func(spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": map[string]any{"name": "try"}, "spec": spec,
+		}}
+	}
+	resource := policyv1alpha1.GroupVersion.WithResource(policyv1alpha1.ResourcePluralClusterPropagationPolicy)
+	for name, spec := range map[string]map[string]any{"LeftOut": {"propagateDeps": true}, "Empty": {"propagateDeps": true, "placement": map[string]any{}}} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			w := &writer{client: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), policy(spec)), streams: cli.Streams{Out: &out, Err: &out}}
+			was := policy(map[string]any{"propagateDeps": true, "placement": map[string]any{}})
+			if err := w.bringBack(t.Context(), resource, was.Object, true); err != nil || w.changed != 0 || out.Len() > 0 {
+				t.Errorf("%d changes, %v: %s", w.changed, err, out.String())
+			}
+		})
+	}
+}
+
 func TestUndoAgainstAChangeOfOthers(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), live("web:2", 3))
 	client.PrependReactor("update", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -227,6 +227,10 @@ func (w *writer) bringBack(ctx context.Context, resource schema.GroupVersionReso
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", nameOf(was), err)
 	}
+	if create {
+		dropEmptyPlacement(live)
+		dropEmptyPlacement(object)
+	}
 	wanted := merged(live, object)
 	edits := history.Edits(history.Clean(live.Object), history.Clean(wanted.Object))
 	if len(edits) == 0 {
@@ -246,6 +250,13 @@ func (w *writer) bringBack(ctx context.Context, resource schema.GroupVersionReso
 	w.changed++
 	fmt.Fprintf(w.streams.Out, "%s updated%s\n", nameOf(was), w.suffix)
 	return nil
+}
+
+// dropEmptyPlacement removes the placement of a policy that has none: a revision has an empty one also if its author left it out.
+func dropEmptyPlacement(policy *unstructured.Unstructured) {
+	if placement, found, err := unstructured.NestedMap(policy.Object, "spec", "placement"); found && err == nil && len(placement) == 0 {
+		unstructured.RemoveNestedField(policy.Object, "spec", "placement")
+	}
 }
 
 // merged is a live object with what users wrote as it was. What is no part of a revision stays, such as its status, its claims, and the

@@ -151,10 +151,16 @@ func newAttachCommand(s cli.Streams) *cobra.Command {
 		o.Attach = executorUntil(cmd.Context())
 		return o.Complete(f, cmd, args)
 	}
-	return withStreams(toPod{complete, o.Validate, func(context.Context) error { return o.Run() }}.in(s, &cobra.Command{
+	run := func(ctx context.Context) error {
+		if err := o.Run(); ctx.Err() == nil {
+			return err
+		}
+		return nil // Ctrl-C detaches
+	}
+	return withStreams(toPod{complete, o.Validate, run}.in(s, &cobra.Command{
 		Use:     "attach (POD | TYPE/NAME) [-c CONTAINER]",
 		Short:   "Attach to a container of a member",
-		Long:    "Attaches to the process of a container, as kubectl attach does.\n" + oneCluster,
+		Long:    "Attaches to the process of a container, as kubectl attach does, until Ctrl-C.\n" + oneCluster,
 		Example: "  flagship attach -it pod/shell --clusters member1",
 		Args:    cli.Exactly(1, "a pod or workload"),
 	}), &o.StreamOptions)

@@ -212,7 +212,7 @@ func (o *options) take(ctx context.Context, s cli.Streams) error {
 	if err := o.agreed(ctx, s, o.other, o.own); err != nil {
 		return err
 	}
-	resumed, err := membership.ResumeDispatching(ctx, o.ownConfig, o.clusters, o.clock.Now())
+	resumed, err := membership.ResumeDispatching(ctx, o.ownConfig, o.clusters, nil, o.clock.Now())
 	for _, cluster := range resumed {
 		fmt.Fprintf(s.Out, "cluster %s is taken over\n", cluster)
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/failover"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/noise"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/pull"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scale"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scheduling"
 
@@ -40,7 +42,8 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s),
-		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s), newBenchNoiseCommand(s))
+		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s), newBenchNoiseCommand(s),
+		newBenchAgentCommand(s))
 	return c
 }
 
@@ -182,6 +185,41 @@ control plane in each phase, beside those of an idle one, and the size of the Ev
 	return c
 }
 
+func newBenchAgentCommand(s cli.Streams) *cobra.Command {
+	o := pull.Options{Log: s.Err}
+	var out cli.Output
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Measure the memory and CPU of an agent, and how long objects take to its member",
+		Long: `Starts a control plane with a member in Push mode and one in Pull mode, whose agent is the program flagship-agent. ConfigMaps are created
+one a second, to measure how long each takes to both members, and then all others at once.`,
+		Args: cobra.NoArgs,
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			if o.Single < 1 || o.Objects <= o.Single || o.Rest < time.Second {
+				return cli.UsageErrorf("--single must be at least 1, --objects more than that, and --rest at least 1s")
+			}
+			if err := out.Check(); err != nil {
+				return err
+			}
+			if o.AgentBinary == "" {
+				o.AgentBinary = filepath.Join(filepath.Dir(o.Binary), "flagship-agent")
+			}
+			cli.LogTo(io.Discard) // the clients of the bench have nothing to report that its errors do not
+			result, err := pull.Run(ctx, o)
+			if err != nil {
+				return err
+			}
+			return out.Print(s, result, pull.Header, result.Rows())
+		}),
+	}
+	c.Flags().StringVar(&o.AgentBinary, "agent-binary", "", "the program of the agent (default: flagship-agent, in the directory of this program)")
+	c.Flags().IntVar(&o.Objects, "objects", 1000, "number of ConfigMaps in each member")
+	c.Flags().IntVar(&o.Single, "single", 40, "how many of them are created one a second")
+	c.Flags().DurationVar(&o.Rest, "rest", time.Minute, "how long the agent rests twice: after the objects, and while its idle CPU is measured")
+	out.Flags(c)
+	return c
+}
+
 func newBenchFleetCommand(s cli.Streams) *cobra.Command {
 	o := scale.Options{Out: s.Out, Log: s.Err}
 	var file, output string
@@ -190,7 +228,7 @@ func newBenchFleetCommand(s cli.Streams) *cobra.Command {
 		Short: "Measure a control plane with hundreds of members",
 		Long: `Starts a control plane and light stand-ins for members, which serve as much of the API of a cluster as the control plane uses,
 and measures what joining them, having them at rest, and placing objects in them takes; what members that hang or are gone do to the
-others; and restarts, with all objects in place, and with many agents.`,
+others; and restarts, with all objects in place, with many agents, and with many Works.`,
 		Example: `  flagship bench fleet
   flagship bench fleet --members 1000 --placements 1000 --gone 200
   flagship bench fleet --steps idle --members 50 -o json`,
@@ -218,8 +256,9 @@ others; and restarts, with all objects in place, and with many agents.`,
 	f.IntVar(&o.Hanging, "hanging", 20, "number of members that hang at once")
 	f.IntVar(&o.Gone, "gone", 40, "number of members that are gone at once")
 	f.IntVar(&o.Agents, "agents", 1000, "number of agents with which a control plane restarts")
+	f.IntVar(&o.Works, "works", 20_000, "number of Works with which a control plane restarts")
 	f.DurationVar(&o.Rest, "rest", time.Minute, "for how long what is at rest is measured, after as long a pause")
-	f.StringSliceVar(&o.Steps, "steps", nil, "measure only these steps, and joining, which all but agents build on: "+strings.Join(scale.Steps, ", "))
+	f.StringSliceVar(&o.Steps, "steps", nil, "measure only these steps, and joining, which all but agents and works build on: "+strings.Join(scale.Steps, ", "))
 	f.StringVarP(&output, "output", "o", "table", "print the figures as a table or as json")
 	f.StringVar(&file, "json", "", "also write the figures to this file as JSON")
 	f.StringVar(&o.ProfileDir, "profile-dir", "", "also keep profiles of the control plane in this directory")

@@ -1,29 +1,35 @@
-package objects
+// Package writes counts the writes to members.
+package writes
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// writeMetrics count the writes to members, by operation and result, and the namespaces that were left in members, by reason.
-type writeMetrics struct{ writes, spared *prometheus.CounterVec }
+// Metrics count the writes to members, by operation and result, and the namespaces that were left in members, by reason.
+type Metrics struct {
+	writes *prometheus.CounterVec
+	// Spared counts the namespaces.
+	Spared *prometheus.CounterVec
+}
 
-func newWriteMetrics(r prometheus.Registerer) *writeMetrics {
+// New returns metrics that are registered unless the registerer is nil.
+func New(r prometheus.Registerer) *Metrics {
 	with := promauto.With(r)
-	return &writeMetrics{
+	return &Metrics{
 		writes: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_apply_writes_total",
 			Help: "Writes to members, by operation: apply, delete or release; and result: ok or failed.",
 		}, []string{"operation", "result"}),
-		spared: with.NewCounterVec(prometheus.CounterOpts{
+		Spared: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_apply_namespaces_released_total",
 			Help: "Namespaces that were left in members instead of being deleted, by reason: occupied, by what the control plane did not make, or unknown, since not every kind could be listed.",
 		}, []string{"reason"}),
 	}
 }
 
-// wrote counts a write to a member.
-func (m *writeMetrics) wrote(operation string, err error) {
+// Wrote counts a write to a member.
+func (m *Metrics) Wrote(operation string, err error) {
 	result := "ok"
 	if err != nil {
 		result = "failed"

@@ -1,4 +1,4 @@
-package answers
+package previews
 
 import (
 	"context"

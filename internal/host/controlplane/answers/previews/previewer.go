@@ -1,6 +1,7 @@
-package answers
+package previews
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ const (
 	maxPreviews = 4
 	// maxDryRuns is how many objects of one answer are applied in members, and dryRunsAtOnce how many at the same time.
 	maxDryRuns, dryRunsAtOnce = 100, 8
+	// dryRunPatience is how long one of them may take: an admission webhook of the member may take 10 s by default.
+	dryRunPatience = 12 * time.Second
 )
 
 // Previewer answers Previews. All exported fields are required.
@@ -102,28 +105,43 @@ func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec,
 	defer end()
 	ctx, cancel := context.WithTimeout(ctx, previewPatience)
 	defer cancel()
+	if err := p.answer(ctx, &spec, author, may, &status); err != nil {
+		if errors.Is(cmp.Or(ctx.Err(), err), context.DeadlineExceeded) {
+			err = apierrors.NewTimeoutError(fmt.Sprintf("a preview may take %s: preview fewer objects at once, or try again when the control plane has less to do",
+				previewPatience), 0)
+		}
+		return fleetv1alpha1.PreviewStatus{}, err
+	}
+	return status, nil
+}
+
+// answer completes a status.
+func (p *Previewer) answer(ctx context.Context, spec *fleetv1alpha1.PreviewSpec, author user.Info, may func(explain.Right) bool, status *fleetv1alpha1.PreviewStatus) error {
 	client, err := p.Author(author)
 	if err != nil {
-		return status, err
+		return err
 	}
 	run, err := preview.New(ctx, p.Config)
 	if err != nil {
-		return status, err
+		return err
 	}
 	run.Mark()
-	if err := run.Change(ctx, &spec, dryRun{client, p.Mapper}, &status); err != nil {
-		return status, err
+	if err := run.Change(ctx, spec, dryRun{client, p.Mapper}, status); err != nil {
+		return err
 	}
-	copies, err := run.Answer(ctx, p.Brake, may, &status)
+	copies, err := run.Answer(ctx, p.Brake, may, status)
 	if err != nil {
-		return status, err
+		return err
 	}
 	if spec.Members {
-		p.inMembers(ctx, run, copies, author, &status)
+		p.inMembers(ctx, run, copies, author, status)
 	}
-	summary.Complete(&status)
-	return status, nil
+	summary.Complete(status)
+	return nil
 }
+
+// errSlow is the error about a dry run that takes longer than dryRunPatience.
+var errSlow = fmt.Errorf("no answer within %s", dryRunPatience)
 
 // inMember is the result of one dry run.
 type inMember struct {
@@ -134,24 +152,7 @@ type inMember struct {
 
 // inMembers applies each object in its member in a dry run, and divides the entries of those that differ.
 func (p *Previewer) inMembers(ctx context.Context, run *preview.Run, copies []preview.Copy, author user.Info, status *fleetv1alpha1.PreviewStatus) {
-	results := make([]inMember, len(copies))
-	var group errgroup.Group
-	group.SetLimit(dryRunsAtOnce)
-	for i, c := range copies {
-		results[i].Copy = c
-		if i >= maxDryRuns {
-			results[i].message = fmt.Sprintf("not applied in a dry run: an answer has %d of them", maxDryRuns)
-			continue
-		}
-		group.Go(func() error {
-			var err error
-			if results[i].fields, err = p.tryMember(ctx, run, c, author); err != nil {
-				results[i].message = reasonOf(c.Cluster, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // each copy has its result
+	results := dryRuns(ctx, copies, func(c preview.Copy) ([]fleetv1alpha1.FieldEdit, error) { return p.tryMember(ctx, run, c, author) })
 	entries := status.Copies
 	status.Copies = nil
 	for i, entry := range entries {
@@ -177,19 +178,61 @@ func (p *Previewer) inMembers(ctx context.Context, run *preview.Run, copies []pr
 	}
 }
 
-// reasonOf is why there is no result of a dry run. The author sees what the member answered.
-func reasonOf(cluster string, err error) string {
+// dryRuns tries each copy in its member. After one that takes too long, no other is tried in that member: they would take the time of the
+// other members.
+func dryRuns(ctx context.Context, copies []preview.Copy, try func(preview.Copy) ([]fleetv1alpha1.FieldEdit, error)) []inMember {
+	results := make([]inMember, len(copies))
+	var slow sync.Map // the clusters in which one took too long
+	var group errgroup.Group
+	group.SetLimit(dryRunsAtOnce)
+	for i, c := range copies {
+		results[i].Copy = c
+		if i >= maxDryRuns {
+			results[i].message = fmt.Sprintf("not applied in a dry run: an answer has %d of them", maxDryRuns)
+			continue
+		}
+		group.Go(func() error {
+			err := errSlow
+			if _, late := slow.Load(c.Cluster); !late {
+				results[i].fields, err = try(c)
+			}
+			if errors.Is(err, errSlow) {
+				slow.Store(c.Cluster, nil)
+			}
+			if err != nil {
+				results[i].message = reasonOf(ctx, c.Cluster, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each copy has its result
+	return results
+}
+
+// reasonOf is why there is no result of a dry run in an answer with this context. The author sees what the member answered.
+func reasonOf(ctx context.Context, cluster string, err error) string {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) && answer.Status().Reason != metav1.StatusReasonUnknown {
 		return fmt.Sprintf("%s refuses it: %s", cluster, answer.Status().Message)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Sprintf("not applied in a dry run: the answer has taken %s", previewPatience)
+	case errors.Is(err, errSlow):
+		return fmt.Sprintf("%s does not answer within %s", cluster, dryRunPatience)
 	}
 	return fmt.Sprintf("%s does not answer", cluster)
 }
 
 // tryMember applies one object in its member in a dry run, and returns the fields that would change.
-func (p *Previewer) tryMember(ctx context.Context, run *preview.Run, c preview.Copy, author user.Info) ([]fleetv1alpha1.FieldEdit, error) {
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+func (p *Previewer) tryMember(ctx context.Context, run *preview.Run, c preview.Copy, author user.Info) (_ []fleetv1alpha1.FieldEdit, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dryRunPatience, errSlow)
 	defer cancel()
+	defer func() {
+		if err != nil && errors.Is(context.Cause(ctx), errSlow) {
+			err = errSlow
+		}
+	}()
 	resource, namespaced, ok := run.Templates.Mapping(c.Manifest.GroupVersionKind())
 	if !ok {
 		return nil, apierrors.NewBadRequest("the control plane does not know the resource of " + c.Manifest.GetKind())

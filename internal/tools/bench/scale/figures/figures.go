@@ -1,4 +1,5 @@
-package scale
+// Package figures collects what a bench measures, and prints it as a table or as JSON.
+package figures
 
 import (
 	"encoding/json"
@@ -18,42 +19,44 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 }
 
-// report collects figures, and prints each step as soon as it is done.
-type report struct {
+// Report collects figures, and prints each step as soon as it is done.
+type Report struct {
 	figures []Figure
 	rows    []row
-	log     io.Writer
+	// Progress receives each figure at once.
+	Progress io.Writer
 }
 
 // row is a line of the table: a figure, or all quantiles of a sample.
 type row struct{ step, name, text string }
 
-func (r *report) add(step, name string, value float64, unit string) {
+// Add adds one figure of a step.
+func (r *Report) Add(step, name string, value float64, unit string) {
 	r.figures = append(r.figures, Figure{step, name, value, unit})
 	r.row(step, name, number(value)+" "+unit)
 }
 
-func (r *report) row(step, name, text string) {
+func (r *Report) row(step, name, text string) {
 	r.rows = append(r.rows, row{step, name, text})
-	fmt.Fprintf(r.log, "    %-60s %s\n", name, text)
+	fmt.Fprintf(r.Progress, "    %-60s %s\n", name, text)
 }
 
-// distribution adds a sample in seconds in the form in which KubeFleet reports placements.
-func (r *report) distribution(step, name string, sample []float64) {
+// Distribution adds a sample in seconds in the form in which KubeFleet reports placements.
+func (r *Report) Distribution(step, name string, sample []float64) {
 	var texts []string
 	for _, q := range []struct {
 		name string
 		at   float64
 	}{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"max", 1}} {
-		value := quantile(sample, q.at)
+		value := Quantile(sample, q.at)
 		r.figures = append(r.figures, Figure{step, name + " " + q.name, value, "s"})
 		texts = append(texts, q.name+" "+number(value))
 	}
 	r.row(step, name, strings.Join(texts, ", ")+" s")
 }
 
-// quantile is the nearest-rank quantile of a sample.
-func quantile(sample []float64, q float64) float64 {
+// Quantile is the nearest-rank quantile of a sample.
+func Quantile(sample []float64, q float64) float64 {
 	if len(sample) == 0 {
 		return math.NaN()
 	}
@@ -71,8 +74,8 @@ func number(v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// print writes all figures as a table to out, and as JSON to file. Either may be nil.
-func (r *report) print(out, file io.Writer) error {
+// Print writes all figures as a table to out, and as JSON to file. Either may be nil.
+func (r *Report) Print(out, file io.Writer) error {
 	if out == nil {
 		out = io.Discard
 	}

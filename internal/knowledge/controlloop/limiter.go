@@ -1,0 +1,154 @@
+package controlloop
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Limiter bounds how many reconciles, or other pieces of work, compute at a time. Go gives each goroutine that can run an equal share of the
+// processors: among those of a thousand members with twelve workers each, a probe or the renewal of a Lease would run once in a minute, and
+// what one reconcile has in memory would be there twelve thousand times.
+//
+// Work acquires a slot before it begins, and releases it when it ends, while it waits for an answer (Pause), and when it has lasted for
+// a while: what waits without Pause, for a member that does not answer, must not stop the work on others. After a Pause it goes on at once,
+// also if no slot is free, since it may hold a lock for which others wait. golang.org/x/sync/semaphore has neither. A nil Limiter has no limit.
+type Limiter struct {
+	clock clock.WithDelayedExecution
+	slots int
+	// longest is for how long work has its slot at a time.
+	longest time.Duration
+
+	mu      sync.Mutex
+	used    int     // more than slots after a Pause
+	waiting []*slot // in the order in which they came
+}
+
+// NewLimiter returns a limiter with a number of slots for each processor. Work that has lasted for longest releases its slot.
+func NewLimiter(clk clock.WithDelayedExecution, perProcessor int, longest time.Duration) *Limiter {
+	return &Limiter{clock: clk, slots: perProcessor * runtime.GOMAXPROCS(0), longest: longest}
+}
+
+// slot is that of one piece of work.
+type slot struct {
+	limiter *Limiter
+	granted chan struct{} // closed when the work may begin
+	// The lock of the limiter is held for what follows.
+	held   bool
+	ended  bool
+	paused int // how many goroutines of the work wait for an answer
+	timer  clock.Timer
+}
+
+// slotKey is the key of the slot in the context of its work.
+type slotKey struct{}
+
+// Acquire waits until a slot is free, or ctx ends. Release ends the work. The context is the one for Pause.
+func (l *Limiter) Acquire(ctx context.Context) (_ context.Context, release func()) {
+	if l == nil {
+		return ctx, func() {}
+	}
+	s := &slot{limiter: l, granted: make(chan struct{})}
+	l.mu.Lock()
+	l.waiting = append(l.waiting, s)
+	l.grant()
+	l.mu.Unlock()
+	select {
+	case <-s.granted:
+	case <-ctx.Done():
+		l.mu.Lock()
+		l.waiting = slices.DeleteFunc(l.waiting, func(other *slot) bool { return other == s })
+		l.mu.Unlock()
+	}
+	return context.WithValue(ctx, slotKey{}, s), s.end
+}
+
+// queued is how much work waits for a slot.
+func (l *Limiter) queued() int {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}
+
+// grant gives the slots that are free to those who wait. The lock is held.
+func (l *Limiter) grant() {
+	for l.used < l.slots && len(l.waiting) > 0 {
+		s := l.waiting[0]
+		l.waiting[0] = nil
+		l.waiting = l.waiting[1:]
+		s.take()
+		close(s.granted)
+	}
+}
+
+// take has the work hold a slot. The lock is held.
+func (s *slot) take() {
+	s.held = true
+	s.limiter.used++
+	if s.timer == nil {
+		s.timer = s.limiter.clock.AfterFunc(s.limiter.longest, s.expire)
+	} else {
+		s.timer.Reset(s.limiter.longest)
+	}
+}
+
+// release gives the slot back, if the work holds it. The lock is held.
+func (s *slot) release() {
+	if !s.held {
+		return
+	}
+	s.timer.Stop()
+	s.held = false
+	s.limiter.used--
+	s.limiter.grant()
+}
+
+// expire releases the slot of work that has lasted for long.
+func (s *slot) expire() {
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	s.release()
+}
+
+func (s *slot) end() {
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	s.ended = true
+	s.release()
+}
+
+// Pause releases the slot of the work that has the context, until the returned function is called. It is to be called before the work waits,
+// such as for the answer to a request. Without a limit it does nothing.
+func Pause(ctx context.Context) (resume func()) {
+	s, ok := ctx.Value(slotKey{}).(*slot)
+	if !ok {
+		return func() {}
+	}
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	s.paused++
+	s.release()
+	return sync.OnceFunc(func() {
+		s.limiter.mu.Lock()
+		defer s.limiter.mu.Unlock()
+		if s.paused--; s.paused == 0 && !s.ended {
+			s.take()
+		}
+	})
+}
+
+// Lock locks a mutex that may be held while a request is answered.
+func Lock(ctx context.Context, mu *sync.Mutex) {
+	if !mu.TryLock() {
+		resume := Pause(ctx)
+		mu.Lock()
+		resume()
+	}
+}

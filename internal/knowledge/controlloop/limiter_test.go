@@ -1,0 +1,155 @@
+package controlloop
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// reconciles begins reconciles in goroutines, and returns what each of them reports once it has begun.
+type reconciles struct {
+	limit *Limiter
+	begun chan turn
+}
+
+// turn is a reconcile that has begun.
+type turn struct {
+	ctx context.Context
+	end func()
+}
+
+// longest is how long a reconcile has its slot that does not pause.
+const longest = time.Second
+
+func newReconciles(slots int) *reconciles {
+	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, longest: longest}, begun: make(chan turn, 100)}
+}
+
+func (r *reconciles) begin(ctx context.Context) {
+	ctx, end := r.limit.Acquire(ctx)
+	r.begun <- turn{ctx, end}
+}
+
+// waiting checks how many reconciles wait for their beginning once no goroutine can go on.
+func (r *reconciles) waiting(t *testing.T, want int) {
+	t.Helper()
+	synctest.Wait()
+	if got := r.limit.queued(); got != want {
+		t.Errorf("%d reconciles wait, want %d", got, want)
+	}
+}
+
+// computing checks how many reconciles count.
+func (r *reconciles) computing(t *testing.T, want int) {
+	t.Helper()
+	r.limit.mu.Lock()
+	defer r.limit.mu.Unlock()
+	if got := r.limit.used; got != want {
+		t.Errorf("%d reconciles compute, want %d", got, want)
+	}
+}
+
+func TestOnlySoManyCompute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(2)
+		for range 5 {
+			go r.begin(t.Context())
+		}
+		r.waiting(t, 3)
+		for left := 3; left > 0; left-- { // each that ends lets one begin
+			(<-r.begun).end()
+			r.waiting(t, left-1)
+			r.computing(t, 2)
+		}
+		(<-r.begun).end()
+		(<-r.begun).end()
+		r.computing(t, 0)
+	})
+}
+
+func TestWhatWaitsForAnAnswerDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(1)
+		r.begin(t.Context())
+		first := <-r.begun
+		resume, alsoResume := Pause(first.ctx), Pause(first.ctx) // two requests at a time
+		r.begin(t.Context())
+		second := <-r.begun
+		resume()
+		resume()
+		r.computing(t, 1) // one goroutine still waits
+		alsoResume()
+		r.computing(t, 2) // it goes on at once
+		go r.begin(t.Context())
+		r.waiting(t, 1)
+		second.end()
+		r.waiting(t, 1)
+		first.end()
+		third := <-r.begun
+		late := Pause(third.ctx)
+		third.end()
+		late() // an answer that nothing waits for any more
+		r.computing(t, 0)
+	})
+}
+
+func TestWhatComputesForLongDoesNotStopOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(1)
+		r.begin(t.Context())
+		first := <-r.begun
+		go r.begin(t.Context())
+		r.waiting(t, 1)
+		<-time.After(longest)
+		second := <-r.begun
+		first.end()
+		r.computing(t, 1)
+		second.end()
+		r.computing(t, 0)
+	})
+}
+
+func TestTheEndOfTheProcessBeginsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		r.begin(ctx)
+		first := <-r.begun
+		go r.begin(ctx)
+		r.waiting(t, 1)
+		cancel()
+		(<-r.begun).end()
+		r.waiting(t, 0)
+		r.computing(t, 1)
+		first.end()
+		r.computing(t, 0)
+	})
+}
+
+func TestLock(t *testing.T) {
+	r := newReconciles(1)
+	r.limit.clock = clocktesting.NewFakeClock(time.Now()) // the first one counts until it pauses
+	var mu sync.Mutex
+	mu.Lock() // by a goroutine that waits for an answer
+	r.begin(t.Context())
+	first := <-r.begun
+	locked := make(chan struct{})
+	go func() {
+		Lock(first.ctx, &mu)
+		close(locked)
+	}()
+	r.begin(t.Context()) // which the first does not stop
+	second := <-r.begun
+	mu.Unlock()
+	<-locked
+	r.computing(t, 2)
+	mu.Unlock()
+	first.end()
+	second.end()
+	r.computing(t, 0)
+}
