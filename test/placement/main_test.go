@@ -56,6 +56,7 @@ func start(t *testing.T) (*fleettest.Fleet, string) {
 			}
 		}
 		go breathe(fleet)
+		settled(t, fleet)
 	})
 	return fleet, fleet.Namespace(t)
 }

@@ -260,6 +260,7 @@ func TestAClusterThatLeavesIsDropped(t *testing.T) {
 	join(t, fleet, "leaving", "south", "z")
 	join(t, fleet, "staying", "south", "z")
 	leaveAfter(t, fleet, "staying")
+	settled(t, fleet)
 	web, only := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "only", nil)
 	south := inRegion("south")
 	fleettest.Create(t, fleet.Hub, web, fleettest.Policy(ns, "web", byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &south), web),
@@ -287,6 +288,7 @@ func TestAClusterMayLeaveWhileSchedulingRests(t *testing.T) {
 	join(t, fleet, "sailing", "harbour", "z")
 	join(t, fleet, "anchored", "harbour", "z")
 	leaveAfter(t, fleet, "anchored")
+	settled(t, fleet)
 	harbour := inRegion("harbour")
 	place := byAvailable(policyv1alpha1.ReplicaDivisionPreferenceWeighted, &harbour)
 	web, settings, probe := fleettest.Deployment(ns, "web", 4), fleettest.ConfigMap(ns, "settings", nil), fleettest.ConfigMap(ns, "probe", nil)
