@@ -187,6 +187,11 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 		return footprint{}, err
 	}
 	profiled := b.profile(ctx, b.ProfileDir, step)
+	// What is measured begins and ends with a collection of garbage: it has the cost of its own garbage, and not of that of the metrics
+	// that were read before.
+	if _, err := b.live(ctx); err != nil {
+		return footprint{}, err
+	}
 	before, err := b.Usage()
 	if err != nil {
 		return footprint{}, err
@@ -199,6 +204,10 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 	if err := fleet.Pause(ctx, b.Rest); err != nil {
 		return footprint{}, err
 	}
+	live, err := b.live(ctx)
+	if err != nil {
+		return footprint{}, err
+	}
 	seconds := time.Since(started).Seconds()
 	after, err := b.Usage()
 	if err != nil {
@@ -209,10 +218,6 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 		return footprint{}, err
 	}
 	if err := profiled(); err != nil {
-		return footprint{}, err
-	}
-	live, err := b.live(ctx)
-	if err != nil {
 		return footprint{}, err
 	}
 	counted, err := b.metrics(ctx, "go_goroutines")

@@ -257,7 +257,7 @@ others; and restarts, with all objects in place, with many agents, and with many
 	f.IntVar(&o.Gone, "gone", 40, "number of members that are gone at once")
 	f.IntVar(&o.Agents, "agents", 1000, "number of agents with which a control plane restarts")
 	f.IntVar(&o.Works, "works", 20_000, "number of Works with which a control plane restarts")
-	f.DurationVar(&o.Rest, "rest", time.Minute, "for how long what is at rest is measured, after as long a pause")
+	f.DurationVar(&o.Rest, "rest", 2*time.Minute, "for how long what is at rest is measured, after as long a pause; Go collects garbage every two minutes at least")
 	f.StringSliceVar(&o.Steps, "steps", nil, "measure only these steps, and joining, which all but agents and works build on: "+strings.Join(scale.Steps, ", "))
 	f.StringVarP(&output, "output", "o", "table", "print the figures as a table or as json")
 	f.StringVar(&file, "json", "", "also write the figures to this file as JSON")
