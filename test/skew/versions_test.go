@@ -6,8 +6,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,7 +64,9 @@ var versions = map[string]version{
 					Operations: []admissionv1.OperationType{admissionv1.Create},
 					Rule:       admissionv1.Rule{APIGroups: []string{"skew.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"nothing"}},
 				}}}},
-				Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: "[]"}}},
+				Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
+					Expression: `[JSONPatch{op: "remove", path: "/metadata/annotations"}]`,
+				}}},
 			},
 		},
 		unservedAs: "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy",
@@ -77,12 +79,15 @@ var versions = map[string]version{
 	// No field of 1.37 that is on by default is unknown to 1.36.
 	"1.36": {
 		claims: "v1",
-		unserved: &storagemigrationv1.StorageVersionMigration{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "storagemigration.k8s.io/v1", Kind: "StorageVersionMigration"},
+		unserved: &resourcev1.DeviceTaintRule{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "DeviceTaintRule"},
 			ObjectMeta: metav1.ObjectMeta{Name: "skew"},
-			Spec:       storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: "apps", Resource: "deployments"}},
+			Spec: resourcev1.DeviceTaintRuleSpec{
+				DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: new("gpu.example.com")},
+				Taint:          resourcev1.DeviceTaint{Key: "gpu.example.com/skew", Effect: resourcev1.DeviceTaintEffectNoSchedule},
+			},
 		},
-		unservedAs: "storagemigration.k8s.io/v1 StorageVersionMigration",
+		unservedAs: "resource.k8s.io/v1 DeviceTaintRule",
 	},
 }
 
