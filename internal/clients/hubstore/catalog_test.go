@@ -58,11 +58,12 @@ func TestCatalogChoosesKindsAndVersions(t *testing.T) {
 				resource("pods/exec", "PodExecOptions"))},
 			want: map[string]bool{},
 		},
-		"our own groups, events and leases are no templates": {
-			groups: []*metav1.APIGroup{group("", "v1"), group("work.karmada.io", "v1alpha1"), group("coordination.k8s.io", "v1")},
+		"our own groups, events, leases and requests for certificates are no templates": {
+			groups: []*metav1.APIGroup{group("", "v1"), group("work.karmada.io", "v1alpha1"), group("coordination.k8s.io", "v1"), group("certificates.k8s.io", "v1")},
 			lists: []*metav1.APIResourceList{
 				list("v1", resource("events", "Event")), list("work.karmada.io/v1alpha1", resource("works", "Work")),
-				list("coordination.k8s.io/v1", resource("leases", "Lease"))},
+				list("coordination.k8s.io/v1", resource("leases", "Lease")),
+				list("certificates.k8s.io/v1", resource("certificatesigningrequests", "CertificateSigningRequest"), resource("podcertificaterequests", "PodCertificateRequest"))},
 			want: map[string]bool{},
 		},
 	} {

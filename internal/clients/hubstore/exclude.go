@@ -24,6 +24,7 @@ var excludedKinds = map[schema.GroupKind]bool{
 	{Group: "coordination.k8s.io", Kind: "Lease"}:                       true,
 	{Group: "coordination.k8s.io", Kind: "LeaseCandidate"}:              true,
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:   true,
+	{Group: "certificates.k8s.io", Kind: "PodCertificateRequest"}:       true,
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:               true,
 	{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:        true,
 	{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: true,
