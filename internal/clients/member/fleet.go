@@ -89,7 +89,7 @@ func (c Config) withDefaults() (_ Config, err error) {
 	return c, err
 }
 
-// Fleet holds one Conn per Cluster it serves. Setup feeds it from Cluster objects.
+// Fleet holds one Conn per Cluster it serves. Package memberfeed gives it the Clusters.
 type Fleet struct {
 	config Config
 

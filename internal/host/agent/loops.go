@@ -24,6 +24,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
@@ -112,7 +113,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		{"events", func(mgr ctrl.Manager) error { return mgr.Add(stored) }},
 		{"heartbeat", func(mgr ctrl.Manager) error { return mgr.Add(heartbeat(kube, o, cluster)) }},
 		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(loader) }},
-		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: fleet}) }},
+		{"member", func(mgr ctrl.Manager) error { return memberfeed.Setup(mgr, memberfeed.Deps{Fleet: fleet}) }},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(definitions) }},
 		{"member events", func(mgr ctrl.Manager) (err error) {
 			changed, err = setupMemberEvents(mgr, fleet, recorder, o)

@@ -27,6 +27,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
 	"github.com/flagship-k8s/flagship/internal/features/appfailover"
@@ -156,7 +157,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
 		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customized) }},
 		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
-		{"member", func(mgr ctrl.Manager) error { return member.Setup(mgr, member.Deps{Fleet: h.fleet}) }},
+		{"member", func(mgr ctrl.Manager) error { return memberfeed.Setup(mgr, memberfeed.Deps{Fleet: h.fleet}) }},
 		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
 		{"namespaces", func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
 		{"schedule", h.setupSchedule},

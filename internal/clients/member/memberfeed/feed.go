@@ -1,4 +1,13 @@
-package member
+// Package memberfeed gives a fleet of connections the Clusters of a cache.
+//
+// In: Clusters.
+//
+// Out: nothing; it calls the fleet.
+//
+// Owns: nothing.
+//
+// Never: writes anything.
+package memberfeed
 
 import (
 	"context"
@@ -14,13 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // Deps is what Setup needs.
 type Deps struct {
 	// Fleet is fed with the Clusters of the manager's cache and closed with the manager.
-	Fleet *Fleet
+	Fleet *member.Fleet
 }
 
 // Setup feeds the fleet: a connection appears, changes and goes with its Cluster.
@@ -49,7 +59,7 @@ var deletionBegins = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 
 type feeder struct {
 	clusters client.Reader
-	fleet    *Fleet
+	fleet    *member.Fleet
 }
 
 // Reconcile implements reconcile.Reconciler.
