@@ -73,14 +73,15 @@ func New(config *rest.Config, clk clock.PassiveClock) (*Term, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the name of this machine for the lease: %w", err)
 	}
-	return newTerm(&resourcelock.LeaseLock{
+	return NewTerm(&resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: clusterv1alpha1.SystemNamespace, Name: Name},
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()},
 	}, clk), nil
 }
 
-func newTerm(lock resourcelock.Interface, clk clock.PassiveClock) *Term {
+// NewTerm returns a term of a lock that is another one than that of New. The requests of the lock are bounded and counted here.
+func NewTerm(lock resourcelock.Interface, clk clock.PassiveClock) *Term {
 	return &Term{lock: lock, clock: clk, candidate: Candidate{
 		Ready: func() error { return nil }, CatchUp: func(context.Context) error { return nil },
 	}}

@@ -131,7 +131,7 @@ func holds(t *testing.T, term *leader.Term, want bool, when string) {
 func TestATermHoldsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &slowLock{Interface: lockOf(&store{}, "one")}
-		term := leader.NewTermForTest(lock, clock.RealClock{})
+		term := leader.NewTerm(lock, clock.RealClock{})
 		holds(t, term, false, "at first")
 		if err := term.Create(t.Context(), record("one")); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestALockIsReleasedBeforeOthersSeeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &slowLock{Interface: lockOf(&store{}, "one")}
 		lock.set(time.Second, 0)
-		term := leader.NewTermForTest(lock, clock.RealClock{})
+		term := leader.NewTerm(lock, clock.RealClock{})
 		if err := term.Create(t.Context(), record("one")); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestALockIsReleasedBeforeOthersSeeIt(t *testing.T) {
 // TestATermCatchesUpFirst: what was taken is held once the caches have what the leader before wrote.
 func TestATermCatchesUpFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		term := leader.NewTermForTest(lockOf(&store{}, "one"), clock.RealClock{})
+		term := leader.NewTerm(lockOf(&store{}, "one"), clock.RealClock{})
 		empty, behind := errors.New("empty"), errors.New("behind")
 		term.Stand(leader.Candidate{Ready: func() error { return empty }, CatchUp: func(context.Context) error { return behind }})
 		if err := term.Create(t.Context(), record("one")); !errors.Is(err, empty) {
@@ -226,7 +226,7 @@ func leaderPaused(t *testing.T, pause, ahead time.Duration) {
 	terms := make([]*leader.Term, len(locks))
 	ctx, cancel := context.WithCancel(t.Context())
 	for i, lock := range locks {
-		terms[i] = leader.NewTermForTest(lock, clock.RealClock{})
+		terms[i] = leader.NewTerm(lock, clock.RealClock{})
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: terms[i], LeaseDuration: leader.Duration, RenewDeadline: leader.RenewDeadline, RetryPeriod: leader.RetryPeriod,
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
@@ -263,7 +263,7 @@ func TestFence(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(answered) })
 	now := &steppedClock{now: time.Now()}
-	term := leader.NewTermForTest(lockOf(&store{}, "one"), now)
+	term := leader.NewTerm(lockOf(&store{}, "one"), now)
 	client, err := rest.HTTPClientFor(term.Fence(&rest.Config{Host: server.URL}))
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestFence(t *testing.T) {
 // TestAdmission: requests of the present term are admitted while it holds the lock, those of another never, and those of users always.
 func TestAdmission(t *testing.T) {
 	now := &steppedClock{now: time.Now()}
-	term := leader.NewTermForTest(lockOf(&store{}, "one"), now)
+	term := leader.NewTerm(lockOf(&store{}, "one"), now)
 	present := &atomic.Pointer[leader.Term]{}
 	plugin := leader.NewAdmission(present)
 	var seen error
@@ -336,7 +336,7 @@ func TestAdmission(t *testing.T) {
 	if err := send(term); err != nil {
 		t.Errorf("a request of the term: %v", err)
 	}
-	other := leader.NewTermForTest(lockOf(&store{}, "two"), now)
+	other := leader.NewTerm(lockOf(&store{}, "two"), now)
 	if err := other.Create(t.Context(), record("two")); err != nil {
 		t.Fatal(err)
 	}

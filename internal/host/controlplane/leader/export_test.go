@@ -1,4 +1,0 @@
-package leader
-
-// NewTermForTest is New with a lock.
-var NewTermForTest = newTerm
