@@ -62,8 +62,25 @@ type servers struct {
 	ns     string
 }
 
-// start runs three servers. The second and the third have the keys of the first.
+// start runs three servers and a member that each object of a namespace goes to.
 func start(t *testing.T) *servers {
+	t.Helper()
+	s := startServers(t)
+	s.member = fleettest.StartMember(t, member, "--bare")
+	s.all[0].Join(t, member, s.member.Kubeconfig)
+	s.propagate(t, member)
+	return s
+}
+
+// propagate has every ConfigMap of the namespace go to clusters.
+func (s *servers) propagate(t *testing.T, clusters ...string) {
+	t.Helper()
+	fleettest.Create(t, s.all[0].Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
+		fleettest.Policy(s.ns, "all", fleettest.To(clusters...), &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}))
+}
+
+// startServers runs three servers. The second and the third have the keys of the first.
+func startServers(t *testing.T, flags ...string) *servers {
 	t.Helper()
 	s := &servers{etcd: startEtcd(t), ns: "load"}
 	for i := range 3 {
@@ -80,14 +97,12 @@ func start(t *testing.T) *servers {
 			links, urls = append(links, link), append(urls, "http://"+link.Address())
 		}
 		s.links = append(s.links, links)
-		hub := fleettest.StartHubIn(t, dir, "--etcd-servers", strings.Join(urls, ","), "--enable-bootstrap-token-auth", "--cluster-probe-period=1s", "--cluster-failure-threshold=3s", "--cluster-success-threshold=1s")
+		hub := fleettest.StartHubIn(t, dir, append([]string{
+			"--etcd-servers", strings.Join(urls, ","), "--enable-bootstrap-token-auth", "--cluster-probe-period=1s", "--cluster-failure-threshold=3s", "--cluster-success-threshold=1s",
+		}, flags...)...)
 		hub.Name = fmt.Sprintf("server%d", i)
 		s.all = append(s.all, hub)
 	}
-	s.member = fleettest.StartMember(t, member, "--bare")
-	s.all[0].Join(t, member, s.member.Kubeconfig)
-	fleettest.Create(t, s.all[0].Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
-		fleettest.Policy(s.ns, "all", fleettest.To(member), &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}))
 	return s
 }
 
@@ -184,6 +199,12 @@ func (s *servers) read(t *testing.T, through *fleettest.Part, list client.Object
 // A client goes on writing meanwhile, so that there is always something on its way: the lists are not compared as they are.
 func (s *servers) converges(t *testing.T, through *fleettest.Part) map[types.NamespacedName]corev1.ConfigMap {
 	t.Helper()
+	return s.convergesIn(t, through, s.member)
+}
+
+// convergesIn is converges for one member.
+func (s *servers) convergesIn(t *testing.T, through, member *fleettest.Part) map[types.NamespacedName]corev1.ConfigMap {
+	t.Helper()
 	var wanted, present map[types.NamespacedName]corev1.ConfigMap
 	eventually(t, "the control plane answers", func(ctx context.Context) (err error) {
 		wanted, err = s.list(ctx, through)
@@ -191,7 +212,7 @@ func (s *servers) converges(t *testing.T, through *fleettest.Part) map[types.Nam
 		return err
 	})
 	eventually(t, "the member has what the control plane has", func(ctx context.Context) (err error) {
-		if present, err = s.list(ctx, s.member, client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
+		if present, err = s.list(ctx, member, client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
 			return err
 		}
 		for key, want := range wanted {

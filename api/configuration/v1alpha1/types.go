@@ -140,6 +140,9 @@ type ServerConfiguration struct {
 
 	// Members.
 
+	// ShardMembers is --shard-members.
+	// +optional
+	ShardMembers *bool `json:"shardMembers,omitempty"`
 	// AllowLoopbackMembers is --allow-loopback-members.
 	// +optional
 	AllowLoopbackMembers *bool `json:"allowLoopbackMembers,omitempty"`

@@ -282,6 +282,11 @@ func (in *ServerConfiguration) DeepCopyInto(out *ServerConfiguration) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.ShardMembers != nil {
+		in, out := &in.ShardMembers, &out.ShardMembers
+		*out = new(bool)
+		**out = **in
+	}
 	if in.AllowLoopbackMembers != nil {
 		in, out := &in.AllowLoopbackMembers, &out.AllowLoopbackMembers
 		*out = new(bool)

@@ -77,7 +77,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		}},
 		timeout: cfg.RequestTimeout,
 		slots:   make(chan struct{}, cfg.MaxInFlight),
-		rules:   dial.Rules{AllowLoopback: cfg.AllowLoopback, MayWrite: cfg.MayWrite},
+		rules:   dial.Rules{AllowLoopback: cfg.AllowLoopback, MayWrite: cfg.mayWrite(cluster.Name)},
 	}
 	c.gate.breaker = &breaker{cluster: c.name, clock: cfg.Clock, threshold: cfg.FailureThreshold, turned: func() {
 		c.probeWhileDown()

@@ -30,9 +30,9 @@ type Config struct {
 	Serves func(*clusterv1alpha1.Cluster) bool
 	// AllowLoopback connects to members at loopback and link-local addresses, too.
 	AllowLoopback bool
-	// MayWrite returns an error while another process may write to members: then nothing is sent to them. It is a function because the
-	// lease of the control plane belongs to its host. Default: nil, which always allows it.
-	MayWrite func() error
+	// MayWrite returns an error while another process may write to a member: then nothing is sent to it. It is a function because the
+	// Leases of servers belong to their host. Default: nil, which always allows it.
+	MayWrite func(cluster string) error
 	// Clock defaults to the real one.
 	Clock clock.WithDelayedExecution
 	// UserAgent is sent with every request. Default "flagship".
@@ -106,6 +106,14 @@ func NewFleet(config Config) (*Fleet, error) {
 		return nil, err
 	}
 	return &Fleet{config: config, conns: map[string]*Conn{}}, nil
+}
+
+// mayWrite is MayWrite for one cluster.
+func (c Config) mayWrite(cluster string) func() error {
+	if c.MayWrite == nil {
+		return nil
+	}
+	return func() error { return c.MayWrite(cluster) }
 }
 
 // Get returns the connection to a cluster, and false if there is none: the Cluster is unknown, or not served here.

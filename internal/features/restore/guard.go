@@ -26,7 +26,7 @@ import (
 // is older than the last period in which something was written is recognized.
 const period = 5 * time.Minute
 
-// Deps is what a Guard needs. All fields are required.
+// Deps is what a Guard needs. All fields but Elsewhere are required.
 type Deps struct {
 	// Client reads Clusters and Works from a cache; Live reads everything past it.
 	Client client.Client
@@ -39,6 +39,9 @@ type Deps struct {
 	Clock        clock.WithTicker
 	// Metrics takes the number of orphans, and which members are held.
 	Metrics prometheus.Registerer
+	// Elsewhere reads a page about a cluster that another server serves. It is a function because which server that is belongs to the host.
+	// Nil: there is none.
+	Elsewhere func(ctx context.Context, path, cluster string) (Report, error)
 }
 
 // Guard holds back writes to members that a later state of this control plane wrote to.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -28,6 +29,8 @@ import (
 const (
 	OrphansPath = "/flagship/orphans"
 	StatusPath  = "/flagship/restore"
+	// LocalHeader in a request has a server answer only what it knows itself, about the clusters that it serves.
+	LocalHeader = "Flagship-Local"
 )
 
 // Class defines how an object in a member differs from what the control plane knows.
@@ -284,7 +287,7 @@ func waiting(hold member.Hold) []string {
 // Pages answers the paths of the package.
 func (g *Guard) Pages() map[string]http.Handler {
 	return map[string]http.Handler{
-		OrphansPath: g.page(func(ctx context.Context, conn *member.Conn, report *Report) error {
+		OrphansPath: g.page(OrphansPath, func(ctx context.Context, conn *member.Conn, report *Report) error {
 			n, found, err := g.cached(ctx, conn, maxFindings)
 			if err != nil {
 				return err
@@ -292,34 +295,72 @@ func (g *Guard) Pages() map[string]http.Handler {
 			report.Counts, report.Findings = map[Class]int{Orphan: n}, found
 			return nil
 		}),
-		StatusPath: g.page(g.survey),
+		StatusPath: g.page(StatusPath, g.survey),
 	}
 }
 
-func (g *Guard) page(fill func(context.Context, *member.Conn, *Report) error) http.Handler {
+func (g *Guard) page(path string, fill func(context.Context, *member.Conn, *Report) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		names := r.URL.Query()["cluster"]
+		elsewhere := g.Elsewhere
+		if r.Header.Get(LocalHeader) != "" {
+			elsewhere = nil
+		}
 		if len(names) == 0 {
-			names = g.Fleet.Names()
-			slices.Sort(names)
+			var err error
+			if names, err = g.clusters(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
 		}
 		reports := make([]Report, 0, len(names))
 		for _, name := range names {
 			report := Report{Cluster: name}
 			conn, ok := g.Fleet.Get(name)
-			if !ok {
-				report.Error = "there is no connection to the cluster"
-			} else if held, err := g.Held(r.Context(), conn); err != nil {
-				report.Error = err.Error()
-			} else {
-				report.Held, report.Waiting = held != member.Hold{}, waiting(held)
-				if err := fill(r.Context(), conn, &report); err != nil {
-					report.Error = err.Error()
-				}
+			var err error
+			switch {
+			case ok:
+				err = g.fill(r.Context(), conn, &report, fill)
+			case elsewhere != nil:
+				report, err = elsewhere(r.Context(), path, name)
+			default:
+				err = errors.New("there is no connection to the cluster")
+			}
+			if err != nil {
+				report.Cluster, report.Error = name, err.Error()
 			}
 			reports = append(reports, report)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(reports) // the caller is gone otherwise
 	})
+}
+
+// fill makes the report about one cluster.
+func (g *Guard) fill(ctx context.Context, conn *member.Conn, report *Report, fill func(context.Context, *member.Conn, *Report) error) error {
+	held, err := g.Held(ctx, conn)
+	if err != nil {
+		return err
+	}
+	report.Held, report.Waiting = held != member.Hold{}, waiting(held)
+	return fill(ctx, conn, report)
+}
+
+// clusters are those that a page is about if the request names none.
+func (g *Guard) clusters(ctx context.Context) ([]string, error) {
+	names := g.Fleet.Names()
+	if g.Elsewhere != nil {
+		var all clusterv1alpha1.ClusterList
+		if err := g.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing clusters: %w", err)
+		}
+		names = nil
+		for i := range all.Items {
+			if all.Items[i].Spec.SyncMode == clusterv1alpha1.Push {
+				names = append(names, all.Items[i].Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }

@@ -84,10 +84,10 @@ func (h *Hub) runTerm(ctx context.Context, t *term) (lost bool, err error) {
 	looping, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- t.mgr.Start(looping) }()
+	go func() { ended <- t.run(looping) }()
 	select {
 	case err := <-ended:
-		return ctx.Err() == nil && t.lost(), err
+		return ctx.Err() == nil && t.lost(err), err
 	case <-h.server.Done():
 		// Loops that wait for an answer of the server, or of its storage, do not end.
 		cancel()

@@ -1,13 +1,13 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -28,7 +28,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
-	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
 	"github.com/flagship-k8s/flagship/internal/features/appfailover"
 	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
@@ -40,26 +39,25 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/history"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/mcs"
-	"github.com/flagship-k8s/flagship/internal/features/mcs/collect"
-	"github.com/flagship-k8s/flagship/internal/features/mcsapi"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 	"github.com/flagship-k8s/flagship/internal/features/memberevents"
 	"github.com/flagship-k8s/flagship/internal/features/namespaces"
 	"github.com/flagship-k8s/flagship/internal/features/remedy"
 	"github.com/flagship-k8s/flagship/internal/features/resourceclaims"
-	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/features/search"
 	"github.com/flagship-k8s/flagship/internal/features/taintpolicies"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers/previews"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/connections"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/fleetmetrics"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/members"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/remote"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
-	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -68,9 +66,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/knowledge/version"
 	"github.com/flagship-k8s/flagship/internal/pipeline/aggregate"
-	"github.com/flagship-k8s/flagship/internal/pipeline/apply"
-	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
-	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
@@ -88,11 +83,14 @@ type components struct {
 	// requests is what requests of users that are answered here are made with: those of the loops are refused without the lease.
 	requests  *rest.Config
 	templates *hubstore.Store
-	fleet     *member.Fleet
-	events    events.Recorder
+	// fleet has the connections of what leads. It is that of members, unless servers share these.
+	fleet  *member.Fleet
+	events events.Recorder
 	// written are the events that are stored.
-	written     *events.Deduplicating
-	reports     *workstatus.Writer
+	written *events.Deduplicating
+	members *members.Members
+	// peers reads from other servers; nil if servers do not share members.
+	peers       *remote.Peers
 	interpreter *interpret.Chained
 	// customized is the part of the interpreter that users wrote; scripts and webhooks are its layers.
 	customized *interpret.Chained
@@ -100,21 +98,14 @@ type components struct {
 	webhooks   *webhook.Store
 	// changes publishes kinds whose interpretation or definition changed.
 	changes *interpret.Changes
-	// guard has the members that must not be written to.
-	guard *restore.Guard
 	// limiter bounds what is stored for a namespace.
 	limiter *limit.Limiter
-	// carrier has the definitions that members need, and definitions what may be done to them there.
-	carrier     *crds.Carrier
-	definitions *crds.Policy
+	// carrier has the definitions that members need.
+	carrier *crds.Carrier
 	// evictions bounds how fast copies leave clusters, whatever the cause.
 	evictions *eviction.Rate
 	// unplaced are pods that cannot run in their members.
 	unplaced clusterstatus.Unplaced
-	// drifted receives the fields that others changed in members; nil if they are not shown.
-	drifted drifted.Publish
-	// drift is what apply finds in members that this process applies to.
-	drift *drift.Record
 	// conversion is what the stages know about kinds that are not the same in every cluster.
 	conversion conversion.Adviser
 	// lock is held while the loops may write; nil with one server.
@@ -134,6 +125,14 @@ func (h *components) offer(present func()) {
 	h.offers = append(h.offers, present)
 }
 
+// loop is a control loop that is to be set up.
+type loop struct {
+	name string
+	// on is the manager of the server that leads, or of each server that serves members.
+	on    ctrl.Manager
+	setup func(ctrl.Manager) error
+}
+
 // setupLoops constructs every loop of the control plane, in the order in which an object meets them.
 // The returned channel is closed when the caches are filled and the loops run.
 func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Options) (<-chan struct{}, error) {
@@ -148,65 +147,63 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 	if err := customized.Load(ctx); err != nil {
 		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
 	}
-	loops := []struct {
-		name  string
-		setup func(ctrl.Manager) error
-	}{
-		{"events", func(mgr ctrl.Manager) error { return mgr.Add(h.written) }},
-		{"built-in controllers", func(mgr ctrl.Manager) error { return h.setupBuiltIn(mgr, server) }},
-		{"encryption", func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
-		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(customized) }},
-		{"template", func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
-		{"member", func(mgr ctrl.Manager) error { return memberfeed.Setup(mgr, memberfeed.Deps{Fleet: h.fleet}) }},
-		{"propagate", func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
-		{"namespaces", func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
-		{"schedule", h.setupSchedule},
-		{"rebalance", func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.client, h.options.Clock) }},
-		{"render", func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
-		{"evict", h.setupEvict},
-		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(h.definitions) }},
-		{"member events", h.setupMemberEvents},
-		{"apply", h.setupApply},
-		{"observe", h.setupObserve},
-		{"clusters", h.setupClusterStatus},
-		{"leases", h.setupLeases},
-		{"taint policies", func(mgr ctrl.Manager) error {
+	leads := mgr
+	loops := []loop{
+		{"events", leads, func(mgr ctrl.Manager) error { return mgr.Add(h.written) }},
+		{"built-in controllers", leads, func(mgr ctrl.Manager) error { return h.setupBuiltIn(mgr, server) }},
+		{"encryption", leads, func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
+		{"interpret", leads, func(mgr ctrl.Manager) error { return mgr.Add(customized) }},
+		{"template", leads, func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
+		{"propagate", leads, func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
+		{"namespaces", leads, func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
+		{"schedule", leads, h.setupSchedule},
+		{"rebalance", leads, func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.client, h.options.Clock) }},
+		{"render", leads, func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
+		{"evict", leads, h.setupEvict},
+		{"leases", leads, h.setupLeases},
+		{"taint policies", leads, func(mgr ctrl.Manager) error {
 			return taintpolicies.Setup(mgr, taintpolicies.Deps{Client: h.client, Events: h.events, Clock: h.options.Clock})
 		}},
-		{"deschedule", func(mgr ctrl.Manager) error {
+		{"deschedule", leads, func(mgr ctrl.Manager) error {
 			return deschedule.Setup(mgr, deschedule.Deps{
 				Config: h.options.Deschedule, Client: h.client, Events: h.events, Clock: h.options.Clock, Unplaced: h.unplaced.Visit,
 			})
 		}},
-		{"application failover", func(mgr ctrl.Manager) error {
+		{"application failover", leads, func(mgr ctrl.Manager) error {
 			return appfailover.Setup(mgr, appfailover.Deps{Client: h.client, Templates: h.templates, Events: h.events, Clock: h.options.Clock, EvictionRate: h.evictions})
 		}},
-		{"remedies", func(mgr ctrl.Manager) error { return remedy.Setup(mgr, h.client) }},
-		{"aggregate", func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
-		{"service", func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
-		{"collect", h.setupCollector},
-		{"export", func(mgr ctrl.Manager) error { return h.setupExporter(ctx, mgr) }},
-		{"import", func(mgr ctrl.Manager) error { return h.setupImporter(ctx, mgr) }},
-		{"autoscaled", func(mgr ctrl.Manager) error {
+		{"remedies", leads, func(mgr ctrl.Manager) error { return remedy.Setup(mgr, h.client) }},
+		{"aggregate", leads, func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
+		{"service", leads, func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
+		{"import", leads, func(mgr ctrl.Manager) error { return h.setupImporter(ctx, mgr) }},
+		{"autoscaled", leads, func(mgr ctrl.Manager) error {
 			return autoscaled.Setup(ctx, mgr, autoscaled.Deps{Client: h.client, Templates: h.templates})
 		}},
-		{"enroll", h.setupEnroll},
-		{"agents", func(mgr ctrl.Manager) error {
+		{"enroll", leads, h.setupEnroll},
+		{"agents", leads, func(mgr ctrl.Manager) error {
 			return agents.Setup(mgr, agents.Deps{Live: mgr.GetAPIReader(), Kube: h.kube})
 		}},
-		{"impersonators", func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
-		{"history", func(mgr ctrl.Manager) error { return h.setupHistory(ctx, mgr) }},
-		{"limit", func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
-		{"restore", func(mgr ctrl.Manager) error { return restore.Setup(mgr, h.guard) }},
-		{"report", func(mgr ctrl.Manager) error { return mgr.Add(h.reports) }},
+		{"impersonators", leads, func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
+		{"history", leads, func(mgr ctrl.Manager) error { return h.setupHistory(ctx, mgr) }},
+		{"limit", leads, func(mgr ctrl.Manager) error { return h.limiter.Setup(ctx, mgr) }},
 	}
+	for _, l := range h.members.Loops(ctx) {
+		loops = append(loops, loop{l.Name, t.members, l.Setup})
+	}
+	if t.shard != nil {
+		loops = append(loops,
+			loop{"member accounts", leads, func(mgr ctrl.Manager) error { return memberfeed.Setup(mgr, memberfeed.Deps{Fleet: h.fleet}) }},
+			loop{"recorded events", leads, h.setupPublisher})
+	}
+	on := map[string]ctrl.Manager{}
 	for _, l := range loops {
-		if err := l.setup(o.loops.Loop(l.name).Manager(mgr)); err != nil {
+		on[l.name] = l.on
+		if err := l.setup(o.loops.Loop(l.name).Manager(l.on)); err != nil {
 			return nil, fmt.Errorf("setting up %s: %w", l.name, err)
 		}
 	}
 	for name, check := range o.loops.Checks() {
-		server.AddLoop(name, controlloop.WhenElected(mgr, check))
+		server.AddLoop(name, controlloop.WhenElected(cmp.Or(on[name], mgr), check))
 	}
 	synced := &syncedCaches{components: h, done: make(chan struct{})}
 	if t.first { // later, the API is served while caches are filled
@@ -220,7 +217,12 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		return nil, fmt.Errorf("setting up search: %w", err)
 	}
 	if t.lock != nil {
-		t.lock.Stand(leader.Candidate{Ready: synced.check, CatchUp: func(ctx context.Context) error { return leader.CatchUp(ctx, mgr.GetAPIReader()) }})
+		t.lock.Stand(leader.Candidate{
+			Ready: func() error { return errors.Join(synced.check(), t.holdsShard()) },
+			CatchUp: func(ctx context.Context) error {
+				return errors.Join(t.alone(ctx), leader.CatchUp(ctx, mgr.GetAPIReader()))
+			},
+		})
 	}
 	return synced.done, mgr.Add(synced)
 }
@@ -297,20 +299,17 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("building a client for metadata: %w", err)
 	}
-	reports, err := workstatus.New(workstatus.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: o.Clock, Loop: o.loops.Loop("report")})
-	if err != nil {
-		return nil, fmt.Errorf("building the reporter: %w", err)
-	}
-	id, err := identity(ctx, kube)
+	id, err := connections.Identity(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
-	fleet, err := member.NewFleet(member.Config{
-		Credentials: memberCredentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id},
+	way := member.Config{
+		Credentials: connections.Credentials(mgr.GetClient()), ControlPlane: ownership.ControlPlane{ID: id},
 		// The audit log of a member has it.
 		UserAgent:     fmt.Sprintf("flagship/%s (control-plane %s)", version.Get().Version, id),
 		AllowLoopback: o.Server.AllowLoopbackMembers, MayWrite: t.mayWrite(), Clock: o.Clock, Loops: o.loops, Wrap: traced(server.TracerProvider()),
-	})
+	}
+	fleet, err := member.NewFleet(way)
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}
@@ -332,10 +331,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, err
 	}
-	written := events.New(func(ctx context.Context, e *corev1.Event) error {
-		_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
-		return err
-	}, o.Clock)
+	written := members.StoredEvents(kube, o.Clock)
 	h := &components{
 		mgr:         mgr,
 		lock:        t.lock,
@@ -349,22 +345,13 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		fleet:       fleet,
 		events:      events.Split{Memory: server.Events(), Stored: written},
 		written:     written,
-		reports:     reports,
-		drift:       drift.New(o.Clock),
 		scripts:     scripts,
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: chained,
 		evictions:   eviction.NewRate(o.EvictionRate, o.Clock, o.metrics),
 	}
-	h.guard = restore.New(restore.Deps{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: h.events, Clock: o.Clock, Metrics: o.metrics,
-		Fingerprints: apply.Fingerprints,
-	})
-	h.offer(func() {
-		o.guard.Store(h.guard)
-		o.templates.Store(templates)
-	})
+	h.offer(func() { o.templates.Store(templates) })
 	h.limiter = limit.New(limit.Deps{
 		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
@@ -373,13 +360,41 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
-	h.definitions, err = crds.NewPolicy(crds.PolicyDeps{Names: h.carrier, Works: mgr.GetClient(), Fleet: fleet, Events: h.events, Clock: o.Clock})
-	if err != nil {
-		return nil, fmt.Errorf("building the policy of definitions: %w", err)
-	}
 	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.carrier)
 	h.offer(func() { o.lookups.components.Store(h) })
-	return h, nil
+	return h, h.newMembers(t, server, way)
+}
+
+// newMembers builds the loops of members. Connections is the configuration of those of the leader.
+func (h *components) newMembers(t *term, server *apiserver.Server, connections member.Config) (err error) {
+	o := h.options
+	deps := members.Deps{
+		Settings: members.Settings{
+			Brake: o.Brake, ProbePeriod: o.ProbePeriod, FailureThreshold: o.FailureThreshold, SuccessThreshold: o.SuccessThreshold,
+			DegradedAfter: o.DegradedAfter, NoMemberEvents: o.NoMemberEvents, Clock: o.Clock, Metrics: o.metrics, Loops: o.loops,
+		},
+		Manager: t.members, Shard: t.shard, Client: h.client, Connections: connections, Fleet: h.fleet, Memory: server.Events(), Stored: h.written,
+		Interpreter: h.interpreter, Customized: h.customized, Changes: h.changes, Conversion: h.conversion, Names: h.carrier, Keeps: h.keeps,
+		Unplaced: &h.unplaced,
+	}
+	if t.shard != nil {
+		h.peers = &remote.Peers{Server: server, Shard: t.shard}
+		deps.Peers = h.peers
+	}
+	if h.members, err = members.New(deps); err != nil {
+		return err
+	}
+	h.offer(func() { o.guard.Store(h.members.Guard) })
+	return nil
+}
+
+// setupPublisher publishes the events of members that servers and agents record.
+func (h *components) setupPublisher(mgr ctrl.Manager) error {
+	if h.options.NoMemberEvents {
+		return nil
+	}
+	_, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), h.events, h.options.Clock)
+	return err
 }
 
 func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
@@ -402,22 +417,6 @@ func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-func (h *components) setupApply(mgr ctrl.Manager) error {
-	return apply.Setup(mgr, apply.Deps{
-		Fleet: h.fleet, Report: h.reports, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Retain: h.customized.Retain,
-		Retention: func(kind schema.GroupVersionKind) string {
-			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
-		},
-		Changes:    h.changes,
-		KindPolicy: h.definitions,
-		Brake:      h.options.Brake,
-		Guard:      h.guard,
-		Keeps:      h.keeps,
-		Drifted:    h.drifted,
-		Drift:      h.drift,
-	})
-}
-
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	scheduler, err := schedule.Setup(mgr, schedule.Deps{
 		Client: h.client, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
@@ -429,8 +428,11 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	answerer := &answers.Answerer{
 		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: scheduler, Elected: mgr.Elected(),
 		Members: answers.ThroughProxy(h.requests), Kinds: answers.KindsThroughProxy(h.requests),
-		ControlPlane: h.fleet.ControlPlane(), Drift: h.drift, AgentDrift: agentDrift(h.options.Server.Tunnels),
+		ControlPlane: h.fleet.ControlPlane(), Drift: h.members.Drift, AgentDrift: remote.AgentDrift(h.options.Server.Tunnels),
 		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},
+	}
+	if h.peers != nil {
+		answerer.PeerDrift = h.peers.Drift
 	}
 	h.offer(func() { h.options.answerer.Store(answerer) })
 	return nil
@@ -440,20 +442,6 @@ func (h *components) setupEvict(mgr ctrl.Manager) error {
 	return evict.Setup(mgr, evict.Deps{
 		Config: h.options.Evict, Client: h.client, Templates: h.templates, EvictionRate: h.evictions, Events: h.events,
 		Clock: h.options.Clock, Metrics: h.options.metrics,
-	})
-}
-
-func (h *components) setupObserve(mgr ctrl.Manager) error {
-	return observe.SetupWorks(mgr, observe.WorkDeps{
-		Fleet: h.fleet, Report: h.reports, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
-		DegradedAfter: h.options.DegradedAfter, Changes: h.changes,
-	})
-}
-
-func (h *components) setupClusterStatus(mgr ctrl.Manager) error {
-	return clusterstatus.Setup(mgr, clusterstatus.Deps{
-		Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, ProbePeriod: h.options.ProbePeriod,
-		FailureThreshold: h.options.FailureThreshold, SuccessThreshold: h.options.SuccessThreshold, Unplaced: &h.unplaced, Metrics: h.options.metrics,
 	})
 }
 
@@ -481,36 +469,10 @@ func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-func (h *components) setupCollector(mgr ctrl.Manager) error {
-	return collect.Setup(mgr, collect.Deps{Client: h.client, Fleet: h.fleet, Metrics: h.options.metrics, Clock: h.options.Clock})
-}
-
-func (h *components) setupExporter(ctx context.Context, mgr ctrl.Manager) error {
-	return mcsapi.Setup(ctx, mgr, mcsapi.Deps{Client: h.client, Fleet: h.fleet, Clock: h.options.Clock})
-}
-
 func (h *components) setupImporter(ctx context.Context, mgr ctrl.Manager) error {
 	return imports.Setup(ctx, mgr, imports.Deps{
 		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
 	})
-}
-
-func (h *components) setupMemberEvents(mgr ctrl.Manager) error {
-	if h.options.NoMemberEvents {
-		return nil
-	}
-	publisher, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), h.events, h.options.Clock)
-	if err != nil {
-		return err
-	}
-	collector, err := memberevents.SetupCollector(mgr, memberevents.Deps{
-		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: h.fleet, Report: publisher.Report,
-		Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock,
-	})
-	if err == nil {
-		h.drifted = collector.Drifted
-	}
-	return err
 }
 
 func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {

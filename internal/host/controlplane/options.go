@@ -40,6 +40,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	knowledgehistory "github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
@@ -62,6 +63,9 @@ type Options struct {
 	// LeaderElection has only one of several control planes on one storage run the loops; see package leader. The others serve the API.
 	// One that loses the lease stops its loops and serves the API, too.
 	LeaderElection bool
+	// ShardMembers has each of several control planes with LeaderElection connect to a share of the members, instead of the leader to all;
+	// see package sharding. All of them must have the same value.
+	ShardMembers bool
 
 	// ProbePeriod is how often the health of a member is probed. Default 10 s.
 	ProbePeriod time.Duration
@@ -131,8 +135,8 @@ type Options struct {
 	// guard answers the pages of package restore; nil until the loops are built.
 	guard *atomic.Pointer[restore.Guard]
 
-	// term is the present one; nil with one server.
-	term *atomic.Pointer[leader.Term]
+	// term is the present one; nil with one server. memberTerm is that of the loops of members if servers share these.
+	term, memberTerm *atomic.Pointer[leader.Term]
 	// templates are those of the present term, which storage notifies of kinds that come into use.
 	templates *atomic.Pointer[hubstore.Store]
 
@@ -169,7 +173,7 @@ func (o Options) complete() Options {
 	o.Server.Clock = o.Clock
 	o.lookups, o.guard, o.answerer = &admissionLookups{}, &atomic.Pointer[restore.Guard]{}, &atomic.Pointer[answers.Answerer]{}
 	o.previewer = &atomic.Pointer[previews.Previewer]{}
-	o.templates, o.term = &atomic.Pointer[hubstore.Store]{}, &atomic.Pointer[leader.Term]{}
+	o.templates, o.term, o.memberTerm = &atomic.Pointer[hubstore.Store]{}, &atomic.Pointer[leader.Term]{}, &atomic.Pointer[leader.Term]{}
 	o.keeper, o.authors = &atomic.Pointer[history.Keeper]{}, &knowledgehistory.Authors{}
 	o.answerHistory()
 	o.Server.Answers.Explain = answered(o.answerer, (*answers.Answerer).Explain)
@@ -192,7 +196,7 @@ func (o Options) complete() Options {
 	)
 	if o.LeaderElection {
 		o.Server.Front = leader.Mark
-		o.Server.Admission = append(o.Server.Admission, access.AdmissionPlugin{Name: leader.AdmissionName, Handler: leader.NewAdmission(o.term)})
+		o.Server.Admission = append(o.Server.Admission, access.AdmissionPlugin{Name: leader.AdmissionName, Handler: leader.NewAdmission(o.term, o.memberTerm)})
 	}
 	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{
 		Cluster: o.lookups.cluster, TokenCluster: o.lookups.tokenCluster, IssuedWith: o.lookups.issuedWith,
@@ -210,28 +214,7 @@ func (o Options) complete() Options {
 		server = uuid.NewString()
 	}
 	o.Server.Tunnels = tunnel.NewTunnels(server, o.Clock, o.metrics)
-	pages := maps.Clone(o.Server.Pages)
-	if pages == nil {
-		pages = map[string]http.Handler{}
-	}
-	for path, handler := range exposition.Pages(o.gatherer()) {
-		pages[path] = handler
-	}
-	for _, path := range []string{restore.OrphansPath, restore.StatusPath} {
-		pages[path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			guard := o.guard.Load()
-			if guard == nil {
-				http.Error(w, "the control plane is starting", http.StatusServiceUnavailable)
-				return
-			}
-			if o.term.Load().Check() != nil { // it has no connections to members
-				http.Error(w, "members are compared by the server that runs the control loops, and this is another one: send the request to that one", http.StatusServiceUnavailable)
-				return
-			}
-			guard.Pages()[path].ServeHTTP(w, r)
-		})
-	}
-	o.Server.Pages = pages
+	o.Server.Pages = o.pages()
 	for _, d := range []struct {
 		value *time.Duration
 		unset time.Duration
@@ -253,6 +236,42 @@ func (o Options) complete() Options {
 	o.HistoryLimit = cmp.Or(o.HistoryLimit, DefaultHistoryLimit)
 	o.Evict.Timeout = o.GracefulEvictionTimeout
 	return o
+}
+
+// pages are those beside the API.
+func (o Options) pages() map[string]http.Handler {
+	pages := maps.Clone(o.Server.Pages)
+	if pages == nil {
+		pages = map[string]http.Handler{}
+	}
+	for path, handler := range exposition.Pages(o.gatherer()) {
+		pages[path] = handler
+	}
+	for _, path := range []string{restore.OrphansPath, restore.StatusPath} {
+		pages[path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			guard := o.guard.Load()
+			if guard == nil {
+				http.Error(w, "the control plane is starting", http.StatusServiceUnavailable)
+				return
+			}
+			if !o.ShardMembers && o.term.Load().Check() != nil { // it has no connections to members
+				http.Error(w, "members are compared by the server that runs the control loops, and this is another one: send the request to that one", http.StatusServiceUnavailable)
+				return
+			}
+			guard.Pages()[path].ServeHTTP(w, r)
+		})
+	}
+	if o.ShardMembers {
+		pages[drift.Path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h, err := o.lookups.started()
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			h.peers.DriftPage(h.members.Drift).ServeHTTP(w, r)
+		})
+	}
+	return pages
 }
 
 // gatherer has the metrics of the process and those of the present term.

@@ -2,14 +2,18 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/caches"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/sharding"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -22,6 +26,12 @@ type term struct {
 	mgr ctrl.Manager
 	// lock is held while the loops run; nil with one server.
 	lock *leader.Term
+	// members runs the loops of members: mgr, or a manager of its own on the cache of mgr if servers share members. Shard has this server's
+	// share then, and is nil otherwise.
+	members ctrl.Manager
+	shard   *sharding.Server
+	// unshared has a leader that serves all members wait for servers that serve a share of them; nil if servers share members.
+	unshared *sharding.Unshared
 	// first is true for the first term of the process.
 	first bool
 	// synced is closed when the caches are filled.
@@ -30,23 +40,80 @@ type term struct {
 }
 
 // mayWrite is nil with one server.
-func (t *term) mayWrite() func() error {
+func (t *term) mayWrite() func(cluster string) error {
 	if t.lock == nil {
 		return nil
 	}
-	return t.lock.Check
+	return func(string) error { return t.lock.Check() }
 }
+
+// run runs the loops until the context is done, or a part of them ends. Other servers take over while they end.
+func (t *term) run(ctx context.Context) error {
+	if t.lock == nil {
+		return t.mgr.Start(ctx)
+	}
+	parts, running := errgroup.WithContext(ctx)
+	run := func(part func(context.Context) error) {
+		parts.Go(func() error {
+			if err := part(running); err != nil || ctx.Err() != nil {
+				return err
+			}
+			return errPartEnded // so that the others end, too
+		})
+	}
+	run(t.mgr.Start)
+	if t.shard != nil {
+		run(t.shard.Start)
+		run(func(ctx context.Context) error {
+			select {
+			case <-t.synced:
+				return t.members.Start(ctx)
+			case <-ctx.Done():
+				return nil
+			}
+		})
+	}
+	parts.Go(func() error {
+		<-running.Done()
+		if err := t.release(context.WithoutCancel(ctx)); err != nil {
+			log.FromContext(ctx).WithName("leader").Error(err, "Other servers take over only when the leases of this one have expired")
+		}
+		return nil
+	})
+	if err := parts.Wait(); !errors.Is(err, errPartEnded) {
+		return err
+	}
+	return nil
+}
+
+// release has other servers take over. Nothing is written any more.
+func (t *term) release(ctx context.Context) error {
+	err := t.lock.Release(ctx)
+	if t.shard != nil {
+		err = errors.Join(err, t.shard.Release(ctx))
+	}
+	return err
+}
+
+// errPartEnded has the loops end when a part of them has ended.
+var errPartEnded = errors.New("a part of the loops has ended")
 
 // end ends everything that the loops may have left.
 func (t *term) end() {
 	t.lock.End()
+	if t.shard != nil {
+		t.shard.Term().End()
+	}
 	t.cancel()
 }
 
-// lost returns whether the loops ran and the lease was lost.
-func (t *term) lost() bool {
+// lost returns whether the loops ran and a lease was lost; err is what they ended with.
+func (t *term) lost(err error) bool {
 	if t.lock == nil {
 		return false
+	}
+	if errors.Is(err, sharding.ErrLost) {
+		return true
 	}
 	select {
 	case <-t.mgr.Elected():
@@ -77,8 +144,13 @@ func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
 		}
 	}
 	o.term.Store(t.lock)
-	if t.mgr, err = newManager(h.server, t.lock); err != nil {
+	if t.mgr, err = caches.NewManager(h.server, t.lock); err != nil {
 		return nil, err
+	}
+	if t.members = t.mgr; o.LeaderElection {
+		if err := t.setupShard(h.server, o); err != nil {
+			return nil, err
+		}
 	}
 	ctx, t.cancel = context.WithCancel(ctx)
 	go func() { // the loops end with the server, too

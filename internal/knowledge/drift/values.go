@@ -11,6 +11,9 @@ import (
 // member there, whatever they send.
 const Host = "drift.flagship.internal"
 
+// Path is where a server has the record of the members that it serves, for other servers: one cluster for each request.
+const Path = "/flagship/drift"
+
 const (
 	// maxValue is how many bytes of a value are kept, maxPath of a path, maxManager of the name of a field manager.
 	maxValue, maxPath, maxManager = 96, 512, 128

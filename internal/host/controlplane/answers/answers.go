@@ -62,6 +62,9 @@ type Answerer struct {
 	Drift *drift.Record
 	// AgentDrift reads the record of the agent of a cluster in Pull mode. It is a function since the tunnels are the API server's.
 	AgentDrift func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error)
+	// PeerDrift reads the record of a cluster in Push mode from the server that serves it, and nothing if that is this one. It is a function
+	// because which server that is belongs to the host. Nil: this process serves all of them, if it runs the control loops.
+	PeerDrift func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error)
 	// Elected is closed once this process runs the control loops: the scheduler of any other has seen no events.
 	Elected <-chan struct{}
 }

@@ -49,6 +49,9 @@ func (a *Answerer) DriftReport(ctx context.Context, spec fleetv1alpha1.DriftRepo
 	select {
 	case <-a.Elected:
 	default:
+		if a.PeerDrift != nil {
+			break
+		}
 		return status, apierrors.NewServiceUnavailable("drift is known to the server that runs the control loops, and this is another one")
 	}
 	selected, err := a.selection(spec, may)
@@ -282,13 +285,18 @@ func (a *Answerer) records(ctx context.Context, only string, may func(explain.Ri
 	group.SetLimit(maxAgents)
 	for i := range clusters.Items {
 		cluster := &clusters.Items[i]
-		if cluster.Spec.SyncMode != clusterv1alpha1.Pull || only != "" && cluster.Name != only {
+		pulls := cluster.Spec.SyncMode == clusterv1alpha1.Pull
+		if !pulls && a.PeerDrift == nil || only != "" && cluster.Name != only {
 			continue
 		}
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, memberPatience)
 			defer cancel()
-			found[i], failures[i] = a.AgentDrift(ctx, cluster)
+			if pulls {
+				found[i], failures[i] = a.AgentDrift(ctx, cluster)
+			} else {
+				found[i], failures[i] = a.PeerDrift(ctx, cluster)
+			}
 			return nil
 		})
 	}

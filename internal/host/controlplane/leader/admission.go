@@ -31,12 +31,12 @@ func Mark(next http.Handler) http.Handler {
 // Admission refuses writes of loops whose term does not hold the lock any more. The transport has checked that already, but a process that
 // was stopped goes on at any instruction, also inside the API server. There, a write compares the revision of the object that it read; if
 // that has changed, a patch without a resource version is made again on the new object, and admitted again: then it is refused.
-type Admission struct{ present *atomic.Pointer[Term] }
+type Admission struct{ present []*atomic.Pointer[Term] }
 
 var _ admission.ValidationInterface = &Admission{}
 
-// NewAdmission makes the plugin. Present has the term of this server.
-func NewAdmission(present *atomic.Pointer[Term]) *Admission { return &Admission{present} }
+// NewAdmission makes the plugin. Present has the terms of this server: one, or another one for the loops of members.
+func NewAdmission(present ...*atomic.Pointer[Term]) *Admission { return &Admission{present} }
 
 // Handles implements admission.Interface.
 func (*Admission) Handles(operation admission.Operation) bool { return operation != admission.Connect }
@@ -47,8 +47,10 @@ func (p *Admission) Validate(ctx context.Context, _ admission.Attributes, _ admi
 	if !marked {
 		return nil
 	}
-	if term := p.present.Load(); term == nil || term.Identity() != identity || term.Check() != nil {
-		return apierrors.NewServiceUnavailable(ErrNotLeader.Error())
+	for _, present := range p.present {
+		if term := present.Load(); term != nil && term.Identity() == identity && term.Check() == nil {
+			return nil
+		}
 	}
-	return nil
+	return apierrors.NewServiceUnavailable(ErrNotLeader.Error())
 }

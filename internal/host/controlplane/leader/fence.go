@@ -30,13 +30,14 @@ func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet || request.Method == http.MethodHead {
 		return f.next.RoundTrip(request)
 	}
-	left, err := f.term.Left()
+	left, done, err := f.term.begin()
 	if err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
 		return nil, err
 	}
+	defer done()
 	ctx, cancel := context.WithTimeoutCause(request.Context(), left, ErrNotLeader)
 	marked := request.Clone(ctx)
 	marked.Header.Set(termHeader, f.term.Identity())

@@ -40,8 +40,13 @@ var ErrNotLeader = errors.New("another server may run the control loops: the lea
 // Term is the time of one set of loops, from the first try to hold the lock until it is lost. It is the lock for a leader election, and
 // reports whether it is held. A nil Term always holds it: there is only one server.
 type Term struct {
-	lock  resourcelock.Interface
 	clock clock.PassiveClock
+
+	// requests is held while the lock is used: it has what it read last.
+	requests sync.Mutex
+	lock     resourcelock.Interface
+	// writes are those of loops that have no answer yet. None begins after the end.
+	writes sync.WaitGroup
 
 	mu sync.Mutex
 	// renewed is the time before the last successful renewal was requested; zero before the first, and after a release.
@@ -104,6 +109,38 @@ func (t *Term) End() {
 	t.ended = true
 }
 
+// Drain ends the term, and waits for writes that have no answer yet: at most until the term would have ended, since their contexts end then.
+func (t *Term) Drain() {
+	t.End()
+	t.writes.Wait()
+}
+
+// Release ends the term, waits for writes that have no answer yet, and then gives the lock to others. They need not wait until the loops
+// have ended, since these write nothing any more.
+func (t *Term) Release(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.Drain()
+	t.requests.Lock()
+	defer t.requests.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	record, _, err := t.lock.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the lease to release it: %w", err)
+	}
+	if record.HolderIdentity != t.lock.Identity() {
+		return nil
+	}
+	now := metav1.NewTime(t.clock.Now())
+	free := resourcelock.LeaderElectionRecord{LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now}
+	if err := t.lock.Update(ctx, free); err != nil {
+		return fmt.Errorf("releasing the lease: %w", err)
+	}
+	return nil
+}
+
 // Check returns nil while the term holds the lock.
 func (t *Term) Check() error {
 	_, err := t.Left()
@@ -117,6 +154,21 @@ func (t *Term) Left() (time.Duration, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.left()
+}
+
+// begin is Left before a write. If it returns no error, done has to be called when the write has an answer.
+func (t *Term) begin() (left time.Duration, done func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if left, err = t.left(); err != nil {
+		return 0, nil, err
+	}
+	t.writes.Add(1)
+	return left, t.writes.Done, nil
+}
+
+func (t *Term) left() (time.Duration, error) {
 	if t.ended || t.renewed.IsZero() {
 		return 0, ErrNotLeader
 	}
@@ -129,6 +181,8 @@ func (t *Term) Left() (time.Duration, error) {
 
 // Get implements resourcelock.Interface.
 func (t *Term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	t.requests.Lock()
+	defer t.requests.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return t.lock.Get(ctx)
@@ -145,6 +199,8 @@ func (t *Term) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 func (t *Term) write(ctx context.Context, record resourcelock.LeaderElectionRecord, store func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	t.requests.Lock()
+	defer t.requests.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	holds := record.HolderIdentity == t.lock.Identity()
@@ -155,8 +211,11 @@ func (t *Term) write(ctx context.Context, record resourcelock.LeaderElectionReco
 		t.renewed = time.Time{} // before others can take it
 	}
 	t.mu.Unlock()
-	if holds && ended {
+	switch {
+	case holds && ended:
 		return ErrNotLeader
+	case ended: // it was released, or is that of another server by now
+		return nil
 	}
 	if taken {
 		if err := candidate.Ready(); err != nil {

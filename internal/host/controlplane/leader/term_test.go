@@ -120,6 +120,10 @@ func (s *slowLock) Update(ctx context.Context, r resourcelock.LeaderElectionReco
 	return err
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func holds(t *testing.T, term *leader.Term, want bool, when string) {
 	t.Helper()
 	if got := term.Check() == nil; got != want {
@@ -179,6 +183,63 @@ func TestALockIsReleasedBeforeOthersSeeIt(t *testing.T) {
 		synctest.Wait()
 		holds(t, term, false, "while it is released")
 		elapse(2 * time.Second)
+	})
+}
+
+// TestReleaseWaitsForWrites: a lock is given to others when the last write has its answer, none begins meanwhile, and what the elector writes
+// afterwards changes nothing.
+func TestReleaseWaitsForWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &store{}
+		term := leader.NewTerm(lockOf(shared, "one"), clock.RealClock{})
+		if err := term.Create(t.Context(), record("one")); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan struct{})
+		config := term.Fence(&rest.Config{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			<-answer
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})})
+		through := config.WrapTransport(config.Transport)
+		write := func() error {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://hub/", nil)
+			if err != nil {
+				return err
+			}
+			_, err = through.RoundTrip(r)
+			return err
+		}
+		written, released := make(chan error, 1), make(chan error, 1)
+		go func() { written <- write() }()
+		synctest.Wait()
+		go func() { released <- term.Release(t.Context()) }()
+		synctest.Wait()
+		if err := write(); !errors.Is(err, leader.ErrNotLeader) {
+			t.Errorf("a write during the release: %v", err)
+		}
+		if shared.record.HolderIdentity != "one" {
+			t.Error("the lock was released before the write had its answer")
+		}
+		close(answer)
+		if err := errors.Join(<-written, <-released); err != nil {
+			t.Fatal(err)
+		}
+		if shared.record.HolderIdentity != "" {
+			t.Errorf("%q has the lock", shared.record.HolderIdentity)
+		}
+		two := lockOf(shared, "two")
+		if _, _, err := two.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Update(t.Context(), record("two")); err != nil {
+			t.Fatal(err)
+		}
+		if err := term.Update(t.Context(), record("")); err != nil || shared.record.HolderIdentity != "two" {
+			t.Errorf("the elector of the ended term gives away the lock of %q: %v", shared.record.HolderIdentity, err)
+		}
+		if err := term.Release(t.Context()); err != nil || shared.record.HolderIdentity != "two" {
+			t.Errorf("a second release gives away the lock of %q: %v", shared.record.HolderIdentity, err)
+		}
 	})
 }
 

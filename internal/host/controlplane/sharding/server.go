@@ -46,6 +46,9 @@ type Config struct {
 	URL string
 	// Election is the identity of the server as a candidate for the leader.
 	Election string
+	// CatchUp returns nil once the caches of this server have all that was written before the call. It is a function because the caches belong
+	// to the loops.
+	CatchUp func(context.Context) error
 	// Clock decides how old a renewal is.
 	Clock clock.WithTicker
 }
@@ -54,12 +57,23 @@ type Config struct {
 type Server struct {
 	config Config
 	term   *leader.Term
-	lease  *lease
+	// turns is held while the Lease is used.
+	turns sync.Mutex
+	lease *lease
 
-	mu          sync.Mutex
-	table       table
-	state       string
+	mu    sync.Mutex
+	table table
+	state string
+	// snapshots are the table when the caches last caught up, and after each change since. A member that another server had in one of them
+	// may have been written to from newer objects than the caches have.
+	snapshots   []snapshot
 	subscribers []func()
+}
+
+// snapshot is a table at a time.
+type snapshot struct {
+	table table
+	at    time.Time
 }
 
 // New returns a Server that serves nothing before Start.
@@ -67,7 +81,8 @@ func New(config Config) *Server {
 	l := &lease{config: config, identity: config.Key + keySeparator + config.ID}
 	return &Server{
 		config: config, lease: l, term: leader.NewTerm(l, config.Clock),
-		table: table{self: l.identity, peers: map[string]*peer{}},
+		table:     table{self: l.identity, peers: map[string]*peer{}},
+		snapshots: []snapshot{{table: table{self: l.identity}}},
 	}
 }
 
@@ -89,6 +104,11 @@ func (s *Server) MayWrite(member string) error {
 func (s *Server) Serves(member string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, before := range s.snapshots {
+		if !before.table.serves(member, before.at) {
+			return false
+		}
+	}
 	return s.table.serves(member, s.config.Clock.Now())
 }
 
@@ -132,9 +152,12 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// Release gives the Lease back, so that others take the members over at once. Call it when nothing writes any more.
+// Release ends the right to write, waits for writes to the control plane that have no answer yet, and deletes the Lease, so that others
+// take the members over at once.
 func (s *Server) Release(ctx context.Context) error {
-	s.term.End()
+	s.term.Drain()
+	s.turns.Lock()
+	defer s.turns.Unlock()
 	if s.lease.present == nil {
 		return nil
 	}
@@ -145,32 +168,22 @@ func (s *Server) Release(ctx context.Context) error {
 
 // turn reads the Leases of all servers, decides which members are served, and renews the own Lease.
 func (s *Server) turn(ctx context.Context) error {
+	s.turns.Lock()
+	defer s.turns.Unlock()
 	all, holder, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
-	now := s.config.Clock.Now()
-	s.mu.Lock()
-	s.table.read(all, holder, now)
-	s.table.plan(now)
-	view, gone := s.table.due(now), s.table.gone(holder, now)
-	s.table.tried = view
-	s.mu.Unlock()
-	s.publish(now) // before others may serve what this server has given up
-
-	s.lease.view = view
-	record := resourcelock.LeaderElectionRecord{HolderIdentity: s.lease.identity}
-	if s.lease.present == nil {
-		err = s.term.Create(ctx, record)
-	} else {
-		err = s.term.Update(ctx, record)
+	view, gone, changed := s.decide(all, holder)
+	if changed { // before others may serve what this server has given up
+		s.notify()
 	}
-	if err != nil {
-		return fmt.Errorf("renewing the Lease %s: %w", s.lease.name(), err)
+	if err := s.renew(ctx, view); err != nil {
+		return err
 	}
-	s.mu.Lock()
-	s.table.wrote(view)
-	s.mu.Unlock()
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for _, identity := range gone {
 		errs = append(errs, s.delete(ctx, nameOf(identity), nil))
@@ -178,17 +191,63 @@ func (s *Server) turn(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// publish calls the subscribers if other members may be served than before.
-func (s *Server) publish(now time.Time) {
+// decide returns the view to store, the peers whose Leases are to be deleted, and whether other members may be served than before.
+func (s *Server) decide(all []published, holder string) (view, gone []string, changed bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.config.Clock.Now()
+	s.table.read(all, holder, now)
+	s.table.plan(now)
+	view, gone = s.table.due(now), s.table.gone(holder, now)
+	s.table.tried = view
 	state := s.table.state(now)
-	changed := state != s.state
-	s.state = state
+	if changed = state != s.state; changed {
+		s.state = state
+		s.snapshots = append(s.snapshots, snapshot{s.table.clone(), now})
+	}
+	return view, gone, changed
+}
+
+// renew writes the Lease.
+func (s *Server) renew(ctx context.Context, view []string) error {
+	s.lease.view = view
+	write := s.term.Update
+	if s.lease.present == nil {
+		write = s.term.Create
+	}
+	if err := write(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: s.lease.identity}); err != nil {
+		return fmt.Errorf("renewing the Lease %s: %w", s.lease.name(), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.wrote(view)
+	return nil
+}
+
+// catchUp has the members served that came to this server, once the caches have what the servers wrote that had them.
+func (s *Server) catchUp(ctx context.Context) error {
+	s.mu.Lock()
+	behind := len(s.snapshots) > 1
+	s.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := s.config.CatchUp(ctx); err != nil {
+		return fmt.Errorf("reading what other servers wrote: %w", err)
+	}
+	s.mu.Lock()
+	s.snapshots = s.snapshots[len(s.snapshots)-1:]
+	s.mu.Unlock()
+	s.notify()
+	return nil
+}
+
+func (s *Server) notify() {
+	s.mu.Lock()
 	subscribers := slices.Clone(s.subscribers)
 	s.mu.Unlock()
-	if !changed {
-		return
-	}
 	for _, f := range subscribers {
 		f()
 	}
@@ -235,6 +294,44 @@ func nameOf(identity string) string {
 	return "flagship-server-" + identity[strings.LastIndex(identity, keySeparator)+1:]
 }
 
+// Unshared lets a server that serves all members as the leader lead only when no other server serves a share of them.
+type Unshared struct {
+	Leases coordinationv1client.LeaseInterface
+	Clock  clock.PassiveClock
+
+	mu   sync.Mutex
+	seen map[string]peer
+}
+
+// Check returns an error while another server may serve members. It deletes the Leases of those that are gone.
+func (u *Unshared) Check(ctx context.Context) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list, err := u.Leases.List(ctx, metav1.ListOptions{LabelSelector: clusterv1alpha1.ServerLabel})
+	if err != nil {
+		return fmt.Errorf("listing the Leases of servers: %w", err)
+	}
+	now, seen := u.Clock.Now(), map[string]peer{}
+	var errs []error
+	for i := range list.Items {
+		name, p := list.Items[i].Name, peer{published: publishedIn(&list.Items[i]), changed: now}
+		if before, known := u.seen[name]; known && before.version == p.version {
+			p.changed = before.changed
+		}
+		seen[name] = p
+		switch {
+		case p.alive(now) && len(p.view) > 0:
+			errs = append(errs, fmt.Errorf("server %s serves a share of the members: start all servers of the control plane with --shard-members, or none", p.url))
+		case !p.alive(now):
+			if err := u.Leases.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				errs = append(errs, fmt.Errorf("deleting the Lease %s: %w", name, err))
+			}
+		}
+	}
+	u.seen = seen
+	return errors.Join(errs...)
+}
+
 func publishedIn(l *coordinationv1.Lease) published {
 	p := published{
 		url: l.Annotations[clusterv1alpha1.ServerURLAnnotation], election: l.Annotations[clusterv1alpha1.ServerElectionAnnotation],
@@ -249,7 +346,7 @@ func publishedIn(l *coordinationv1.Lease) published {
 	return p
 }
 
-// lease is the Lease of this server as the lock of a leader.Term: nobody else has it.
+// lease is the Lease of this server as the lock of a leader.Term: no other server has it.
 type lease struct {
 	config   Config
 	identity string

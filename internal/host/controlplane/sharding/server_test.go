@@ -163,12 +163,17 @@ type server struct {
 	client *client
 	cancel context.CancelFunc
 	ended  chan error
+	// behind is why the caches do not have what others wrote; guarded by the lock of the storage.
+	behind error
 }
 
 func start(t *testing.T, shared *storage, key string, run int) *server {
 	s := &server{client: &client{storage: shared}, ended: make(chan error, 1)}
 	s.Server = sharding.New(sharding.Config{
 		Leases: s.client, Key: key, ID: fmt.Sprintf("%s-%d", key, run), URL: "https://" + key, Election: key, Clock: clock.RealClock{},
+		CatchUp: func(ctx context.Context) error {
+			return s.client.request(ctx, func(*storage) error { return s.behind })
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	s.cancel = cancel
@@ -290,6 +295,32 @@ func TestMembersAreShared(t *testing.T) {
 	})
 }
 
+// TestCachesCatchUpFirst: a member that another server had is served only when the caches have what that server wrote.
+func TestCachesCatchUpFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newStorage()
+		servers := map[string]*server{"a": start(t, shared, "a", 1), "b": start(t, shared, "b", 1)}
+		shared.lead("a")
+		within(t, 10*time.Second, servers)
+		_, before := owners(t, servers)
+		setBehind := func(err error) {
+			shared.mu.Lock()
+			defer shared.mu.Unlock()
+			servers["a"].behind = err
+		}
+		setBehind(errors.New("the caches are old"))
+		servers["b"].stop(t)
+		<-time.After(20 * time.Second)
+		delete(servers, "b")
+		if unserved, now := owners(t, servers); unserved != before["b"] || now["a"] != before["a"] {
+			t.Errorf("%d members have no server, want %d; the other server has %d, want %d", unserved, before["b"], now["a"], before["a"])
+		}
+		setBehind(nil)
+		within(t, time.Second, servers)
+		servers["a"].stop(t)
+	})
+}
+
 // TestAForeignLeader: while a server leads that does not share members, which writes to all of them, no other one does.
 func TestAForeignLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -302,11 +333,33 @@ func TestAForeignLeader(t *testing.T) {
 		}
 		shared.lead("a")
 		within(t, time.Second, servers)
+		unshared := &sharding.Unshared{Leases: &client{storage: shared}, Clock: clock.RealClock{}}
+		if err := unshared.Check(t.Context()); err == nil {
+			t.Error("a server may serve all members while another one serves a share")
+		}
 		shared.lead("old")
 		<-time.After(2 * leader.RetryPeriod)
 		if unserved, _ := owners(t, servers); unserved != len(members) {
 			t.Errorf("%d members have no server, want all", unserved)
 		}
+		if err := unshared.Check(t.Context()); err == nil {
+			t.Error("a server may serve all members while requests of another one are on their way")
+		}
+		<-time.After(leader.Duration - leader.RenewDeadline + leader.RetryPeriod)
+		if err := unshared.Check(t.Context()); err != nil {
+			t.Errorf("the leader may not serve all members: %v", err)
+		}
+		shared.lead("a")
+		within(t, time.Second, servers)
+		servers["a"].client.set(true, false, 0) // a crash
+		if err := unshared.Check(t.Context()); err == nil {
+			t.Error("a server may serve all members while one may be alive that serves a share")
+		}
+		<-time.After(leader.Duration)
+		if err := unshared.Check(t.Context()); err != nil || shared.count() != 1 {
+			t.Errorf("the leader may not serve all members after a crash: %v; there are %d Leases, want one", err, shared.count())
+		}
+		servers["a"].client.set(false, false, 0)
 		servers["a"].stop(t)
 	})
 }

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,13 @@ type table struct {
 	foreign bool
 }
 
+// clone returns a copy that stays as it is.
+func (t *table) clone() table {
+	out := *t
+	out.peers = maps.Clone(t.peers)
+	return out
+}
+
 // read takes over what the Leases had at a time. holder is the identity that has the Lease of the leader.
 func (t *table) read(all []published, holder string, now time.Time) {
 	present := map[string]bool{}
@@ -87,10 +95,14 @@ func (t *table) live(now time.Time) []string {
 	return view
 }
 
-// plan decides which view is to be stored next.
+// plan decides which view is to be stored next: one without servers while the leader serves all members.
 func (t *table) plan(now time.Time) {
-	switch wanted := t.live(now); {
-	case slices.Equal(wanted, t.next):
+	wanted := t.live(now)
+	if t.foreign {
+		wanted = []string{}
+	}
+	switch {
+	case t.next != nil && slices.Equal(wanted, t.next):
 	case slices.Equal(wanted, t.stored):
 		t.next = nil
 	default:
@@ -104,8 +116,8 @@ func (t *table) due(now time.Time) []string {
 	if t.next == nil {
 		return t.stored
 	}
-	takes := len(t.stored) > 0 && slices.ContainsFunc(t.next, func(identity string) bool { return !slices.Contains(t.stored, identity) })
-	if takes && now.Sub(t.nextSince) < grace {
+	added := slices.ContainsFunc(t.next, func(identity string) bool { return !slices.Contains(t.stored, identity) })
+	if takes := len(t.stored) > 0 && (added || len(t.next) == 0); takes && now.Sub(t.nextSince) < grace {
 		return t.stored
 	}
 	return t.next
@@ -114,7 +126,7 @@ func (t *table) due(now time.Time) []string {
 // wrote takes over which view was stored.
 func (t *table) wrote(view []string) {
 	t.stored, t.tried = view, nil
-	if slices.Equal(view, t.next) {
+	if t.next != nil && slices.Equal(view, t.next) {
 		t.next = nil
 	}
 }
@@ -147,7 +159,7 @@ func (t *table) server(member string, now time.Time) (published, bool) {
 	return published{}, false
 }
 
-// gone are the peers whose Leases nobody needs any more: they have not changed for long, and are not those of the leader.
+// gone are the peers whose Leases no server needs any more: they have not changed for long, and are not those of the leader.
 func (t *table) gone(holder string, now time.Time) []string {
 	var identities []string
 	for identity, p := range t.peers {

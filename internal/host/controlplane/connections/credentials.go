@@ -1,4 +1,13 @@
-package controlplane
+// Package connections has what connections of the control plane to members are made with.
+//
+// In: the Secrets that Clusters name.
+//
+// Out: credentials, and the identity of the control plane in members.
+//
+// Owns: nothing.
+//
+// Never: connects to a member.
+package connections
 
 import (
 	"context"
@@ -14,9 +23,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
-// memberCredentials reads what to present to a member from the Secret that its Cluster names. The Secret must belong to that
+// Credentials reads what to present to a member from the Secret that its Cluster names. The Secret must belong to that
 // Cluster and must have been issued for its present address.
-func memberCredentials(secrets client.Reader) member.CredentialsFunc {
+func Credentials(secrets client.Reader) member.CredentialsFunc {
 	return func(ctx context.Context, cluster *clusterv1alpha1.Cluster) (member.Credential, error) {
 		ref := cluster.Spec.SecretRef
 		if ref == nil {

@@ -1,4 +1,13 @@
-package controlplane
+// Package remote reads from agents and from other servers what only they know about the members that they serve.
+//
+// In: tunnels of agents, and the addresses of servers.
+//
+// Out: records of drift, and what the guard of restored control planes reports.
+//
+// Owns: nothing.
+//
+// Never: writes anything.
+package remote
 
 import (
 	"context"
@@ -17,8 +26,8 @@ import (
 // maxDriftAnswer is how many bytes an agent may answer: a full record has some 8 MB.
 const maxDriftAnswer = 16 << 20
 
-// agentDrift returns what reads the record of drift of an agent, through its tunnel: nothing is written for it, and it is never old.
-func agentDrift(tunnels *tunnel.Tunnels) func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
+// AgentDrift returns what reads the record of drift of an agent, through its tunnel: nothing is written for it, and it is never old.
+func AgentDrift(tunnels *tunnel.Tunnels) func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
 	return func(ctx context.Context, cluster *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
 		_, transport := tunnels.Member(cluster.Name, cluster.UID)
 		if transport == nil {

@@ -1,4 +1,4 @@
-package controlplane
+package connections
 
 import (
 	"context"
@@ -16,10 +16,10 @@ const (
 	identityPatience = time.Minute
 )
 
-// identity returns the id of this control plane: the uid of its namespace kube-system, which its API server makes at the
+// Identity returns the id of this control plane: the uid of its namespace kube-system, which its API server makes at the
 // first start and never again. It lives in the storage, so that replicas on one storage, and a control plane that is
 // restored from a backup of it, have the same id.
-func identity(ctx context.Context, kube kubernetes.Interface) (string, error) {
+func Identity(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	id := ""
 	err := wait.PollUntilContextTimeout(ctx, identityPause, identityPatience, true, func(ctx context.Context) (bool, error) {
 		ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})

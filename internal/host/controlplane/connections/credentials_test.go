@@ -1,4 +1,4 @@
-package controlplane
+package connections
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func TestCredentialsOfAMember(t *testing.T) {
 				clusterv1alpha1.SecretTokenKey: []byte("token"), clusterv1alpha1.SecretCADataKey: []byte("ca"), clusterv1alpha1.SecretRenewalTokenKey: []byte("renewal"),
 			}}
 			tc.edit(cluster, secret)
-			got, err := memberCredentials(secretReader{secret: secret, err: tc.err})(t.Context(), cluster)
+			got, err := Credentials(secretReader{secret: secret, err: tc.err})(t.Context(), cluster)
 			if tc.want == "" {
 				if err != nil || got.Token != "token" || got.Renewal != "renewal" || string(got.CABundle) != "ca" {
 					t.Errorf("%s: got %+v, %v", tc.reason, got, err)

@@ -1,6 +1,17 @@
-package controlplane
+// Package caches builds the caches that the loops of the control plane read from, and the managers that run them.
+//
+// In: the API server of this process.
+//
+// Out: managers.
+//
+// Owns: nothing.
+//
+// Never: starts a manager.
+package caches
 
 import (
+	"context"
+	"net/http"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -10,9 +21,12 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +55,16 @@ func kept(obj any) (any, error) {
 	return obj, err
 }
 
-// newManager builds the cache that all loops read from and the manager that runs them while it holds the lock; nil for always.
-func newManager(server *apiserver.Server, lock *leader.Term) (ctrl.Manager, error) {
+// kinds register what the loops read and write.
+func kinds() []func(*runtime.Scheme) error {
+	return []func(*runtime.Scheme) error{
+		corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme,
+		certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme,
+	}
+}
+
+// NewManager builds the cache that all loops read from and the manager that runs them while it holds the lock; nil for always.
+func NewManager(server *apiserver.Server, lock *leader.Term) (ctrl.Manager, error) {
 	// The API server has reduced their memory, which it shares.
 	shared := cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	options := ctrl.Options{
@@ -72,5 +94,23 @@ func newManager(server *apiserver.Server, lock *leader.Term) (ctrl.Manager, erro
 		options.LeaderElectionNamespace = clusterv1alpha1.SystemNamespace // that of the events
 		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leader.Duration), new(leader.RenewDeadline), new(leader.RetryPeriod)
 	}
-	return controlloop.NewManager(lock.Fence(server.LoopbackConfig()), options, stopLoopsTimeout, corev1.AddToScheme, autoscalingv2.AddToScheme, discoveryv1.AddToScheme, rbacv1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme)
+	return controlloop.NewManager(lock.Fence(server.LoopbackConfig()), options, stopLoopsTimeout, kinds()...)
+}
+
+// NewMemberManager builds the manager that runs the loops of members on the caches of another one. It writes while the term holds.
+func NewMemberManager(server *apiserver.Server, of ctrl.Manager, held *leader.Term) (ctrl.Manager, error) {
+	return controlloop.NewManager(held.Fence(server.LoopbackConfig()), ctrl.Options{
+		NewCache:       func(*rest.Config, cache.Options) (cache.Cache, error) { return runningCache{of.GetCache()}, nil },
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return of.GetRESTMapper(), nil },
+		Metrics:        metricsserver.Options{BindAddress: "0"},
+	}, stopLoopsTimeout, kinds()...)
+}
+
+// runningCache is a cache that another manager runs.
+type runningCache struct{ cache.Cache }
+
+// Start implements cache.Cache.
+func (runningCache) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
 }
