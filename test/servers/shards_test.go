@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ func TestShards(t *testing.T) {
 	s.everywhere(t, s.all[0])
 	t.Run("Shared", func(t *testing.T) { membersShared(t, s) })
 	t.Run("Reports", func(t *testing.T) { reportsFromEverywhere(t, s) })
+	t.Run("Warnings", func(t *testing.T) { warningsReachTemplates(t, s) })
 	t.Run("Paused", func(t *testing.T) { shardPaused(t, s) })
 	t.Run("Killed", func(t *testing.T) { shardKilled(t, s) })
 	t.Run("Leaderless", func(t *testing.T) { shardsWithoutLeader(t, s) })
@@ -261,4 +263,31 @@ func memberLeavesShards(t *testing.T, s *shards) {
 	}
 	s.names = s.names[:3]
 	s.shares(t)
+}
+
+// warningsReachTemplates: what happens to a copy in a member is an Event of the template at the leader, whichever server serves the member.
+func warningsReachTemplates(t *testing.T, s *shards) {
+	for _, name := range s.names {
+		deleted := fleettest.ConfigMap(s.ns, "object-1", nil)
+		before := fleettest.ExpectEventually(t, s.members[name].Cluster, deleted.DeepCopy(), fleettest.Exists)
+		fleettest.Delete(t, s.members[name].Cluster, deleted)
+		fleettest.ExpectEventually(t, s.members[name].Cluster, deleted.DeepCopy(), func(c *corev1.ConfigMap) error {
+			if c.UID == before.GetUID() {
+				return errors.New("it was not deleted yet")
+			}
+			return nil
+		})
+		eventually(t, "the event of "+name, func(ctx context.Context) error {
+			list := &corev1.EventList{}
+			if err := s.all[s.leader(t)].List(ctx, list, client.InNamespace(s.ns)); err != nil {
+				return err
+			}
+			for _, e := range list.Items {
+				if e.InvolvedObject.Name == deleted.Name && e.Reason == "ObjectCreatedAgain" && strings.Contains(e.Message, name) {
+					return nil
+				}
+			}
+			return fmt.Errorf("it is not among %d", len(list.Items))
+		})
+	}
 }

@@ -38,6 +38,8 @@ type Publisher struct {
 	client client.Reader
 	events events.Recorder
 	clock  clock.PassiveClock
+	// everyCluster is whether there are records of Clusters in Push mode, too.
+	everyCluster bool
 
 	mu sync.Mutex
 	// bindings has the Warnings about the template of a binding, by cluster. A binding is named as BoundTo names it.
@@ -51,12 +53,14 @@ type Publisher struct {
 // request is for the record of a cluster, or for a binding.
 type request struct{ Cluster, Binding string }
 
-// SetupPublisher adds the loop of a Publisher to a manager. The reader is that of the cache. Recorder keeps events in memory.
-func SetupPublisher(mgr ctrl.Manager, reader client.Reader, recorder events.Recorder, clock clock.PassiveClock) (*Publisher, error) {
+// SetupPublisher adds the loop of a Publisher to a manager. The reader is that of the cache. Recorder keeps events in memory. With everyCluster
+// other servers record the Warnings of Clusters in Push mode, as agents record those of the others; without, this process reports them.
+func SetupPublisher(mgr ctrl.Manager, reader client.Reader, recorder events.Recorder, clock clock.PassiveClock, everyCluster bool) (*Publisher, error) {
 	if reader == nil || recorder == nil || clock == nil {
 		return nil, errors.New("publishing the events of members needs a reader, a recorder and a clock")
 	}
 	p := newPublisher(reader, recorder, clock)
+	p.everyCluster = everyCluster
 	loop, err := controller.NewTyped("member-events", mgr, controller.TypedOptions[request]{
 		Reconciler: controlloop.Track[request](mgr, p), RateLimiter: backoff.Limiter[request](),
 		SkipNameValidation: new(true), // several control planes may run in one process
@@ -143,7 +147,7 @@ func (p *Publisher) Reconcile(ctx context.Context, r request) (reconcile.Result,
 	return reconcile.Result{}, p.publish(ctx, r.Binding)
 }
 
-// readRecord reports what an agent recorded. The control plane collects the Warnings of a Cluster in Push mode itself.
+// readRecord reports what an agent recorded, or another server.
 func (p *Publisher) readRecord(ctx context.Context, name string) error {
 	cluster := &clusterv1alpha1.Cluster{}
 	err := p.client.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy)
@@ -153,7 +157,7 @@ func (p *Publisher) readRecord(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading the Cluster: %w", err)
 	}
-	if cluster.Spec.SyncMode != clusterv1alpha1.Pull {
+	if cluster.Spec.SyncMode != clusterv1alpha1.Pull && !p.everyCluster {
 		return nil
 	}
 	work, err := hubclient.GetWork(ctx, p.client, client.ObjectKey{Namespace: workv1alpha1.ExecutionNamespace(name), Name: workv1alpha1.EventsRecordName})

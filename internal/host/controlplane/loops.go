@@ -393,7 +393,7 @@ func (h *components) setupPublisher(mgr ctrl.Manager) error {
 	if h.options.NoMemberEvents {
 		return nil
 	}
-	_, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), h.events, h.options.Clock)
+	_, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), h.events, h.options.Clock, true)
 	return err
 }
 

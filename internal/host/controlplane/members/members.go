@@ -247,7 +247,7 @@ func (m *Members) collectEvents(mgr ctrl.Manager) error {
 		Events: m.events, Metrics: m.Metrics, Clock: m.Clock,
 	}
 	if m.Shard == nil {
-		publisher, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), m.events, m.Clock)
+		publisher, err := memberevents.SetupPublisher(mgr, mgr.GetClient(), m.events, m.Clock, false)
 		if err != nil {
 			return err
 		}
