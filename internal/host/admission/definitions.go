@@ -75,7 +75,7 @@ func (d *Definitions) await(ctx context.Context, group, kind string) (counts map
 		}
 		return len(counts) == 0 || wanted, nil
 	})
-	if err == nil && !wait.Interrupted(ended) {
+	if err == nil && (ctx.Err() != nil || !wait.Interrupted(ended)) { // with the request, and not with patience
 		err = ended
 	}
 	return counts, err

@@ -95,3 +95,18 @@ func TestTheDeletionOfADefinitionWaitsForItsObjects(t *testing.T) {
 		})
 	}
 }
+
+// A server that ends does not know whether the objects would have gone: that is no refusal.
+func TestADeletionThatWaitsEndsWithTheServer(t *testing.T) {
+	definition := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "gears.example.io"}}
+	request, end := context.WithCancel(t.Context())
+	plugin := admission.NewDefinitions(func(context.Context, string, string) (map[string]int, bool, error) {
+		end()
+		return map[string]int{"a": 1}, false, nil
+	}, time.Hour)
+	err := plugin.Validate(request, kadmission.NewAttributesRecord(nil, definition, schema.GroupVersionKind{}, "", "gears.example.io",
+		schema.GroupVersionResource{}, "", kadmission.Delete, nil, false, nil), nil)
+	if !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v, want 503", err)
+	}
+}

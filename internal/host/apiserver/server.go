@@ -29,6 +29,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/definitions"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/drain"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/health"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
@@ -258,12 +259,11 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	server := &Server{
 		cfg: cfg, keys: keys, storage: stored, loops: health.NewLoops(), converter: converter,
 		stop: cancel, stopping: running.Done(), served: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}),
-		informers: shared,
-		events:    inMemory,
-		services:  extensions.ServiceResolver,
-		address:   address,
-		loopback:  clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
-		tracer:    config.KubeAPIs.ControlPlane.Generic.TracerProvider,
+		informers: shared, events: inMemory,
+		services: extensions.ServiceResolver,
+		address:  address,
+		loopback: clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
+		tracer:   config.KubeAPIs.ControlPlane.Generic.TracerProvider,
 	}
 	server.AddLoop(startCheck, server.started)
 	if cfg.Role == Hub {
@@ -368,7 +368,7 @@ func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
 	if s.cfg.Front != nil {
 		api = s.cfg.Front(api)
 	}
-	return s.loops.Handler(withPages(s.cfg.Pages, api))
+	return drain.Handler(s.stopping, s.stopped, s.loops.Handler(withPages(s.cfg.Pages, api)))
 }
 
 func withPages(pages map[string]http.Handler, next http.Handler) http.Handler {
