@@ -2,8 +2,6 @@ package pull_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +16,7 @@ import (
 // losesTheControlPlane has the network between an agent and the control plane drop everything and forget its connections. The agent goes
 // on in its member, where nothing is deleted. When the network carries new connections, it opens some and does what it missed.
 func losesTheControlPlane(t *testing.T, hub, member *fleettest.Part, agent *fleettest.Agent, cluster *clusterv1alpha1.Cluster) {
-	network, direct := throughNetwork(t, agent)
+	network, direct := agent.StartLink(t)
 	settings := fleettest.ConfigMap("shop", "settings", map[string]string{"value": "first"})
 	fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "settings", fleettest.To("far"), settings), settings)
 	has := func(value string) func(*corev1.ConfigMap) error {
@@ -54,7 +52,7 @@ func losesTheControlPlane(t *testing.T, hub, member *fleettest.Part, agent *flee
 
 // getsWorksCompressed: Works are compressed between control plane and agent, in a watch and in the first list.
 func getsWorksCompressed(t *testing.T, hub, member *fleettest.Part, agent *fleettest.Agent) {
-	network, direct := throughNetwork(t, agent)
+	network, direct := agent.StartLink(t)
 	const size = 600_000
 	large := fleettest.ConfigMap("shop", "large", map[string]string{"text": strings.Repeat("a line of a configuration\n", size/26)})
 	before := network.Sent()
@@ -74,39 +72,4 @@ func getsWorksCompressed(t *testing.T, hub, member *fleettest.Part, agent *fleet
 		t.Errorf("in its first lists an agent with an object of %d bytes got %d", size, sent)
 	}
 	direct()
-}
-
-// throughNetwork restarts an agent with a network between it and the control plane. Direct restarts it without.
-func throughNetwork(t *testing.T, agent *fleettest.Agent) (network *fleettest.Link, direct func()) {
-	t.Helper()
-	network = fleettest.StartLink(t, agent.Cluster)
-	kubeconfig := filepath.Join(agent.Dir, "agent.kubeconfig")
-	before := swap(t, kubeconfig, network.Kubeconfig)
-	agent.Kill()
-	agent.Start(t)
-	return network, func() {
-		t.Helper()
-		if err := os.WriteFile(kubeconfig, before, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		agent.Kill()
-		agent.Start(t)
-	}
-}
-
-// swap gives a file the content of another one, and returns what it had.
-func swap(t *testing.T, file, other string) []byte {
-	t.Helper()
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return before
 }

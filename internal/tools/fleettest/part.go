@@ -201,7 +201,7 @@ func (p *Part) Kill() { p.process.Kill() }
 func (p *Part) Stop(t testing.TB) {
 	t.Helper()
 	if err := p.process.Stop(); err != nil {
-		t.Errorf("ending %s: %v", p.Name, err)
+		t.Errorf("ending %s: %v\n%s", p.Name, err, tail([]byte(p.process.Output()), logLines))
 	}
 }
 
@@ -213,7 +213,7 @@ func (p *Part) Resume(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 
 func (p *Part) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := p.process.cmd.Process.Signal(s); err != nil {
+	if err := p.process.signal(s); err != nil {
 		t.Fatalf("sending %v to %s: %v", s, p.Name, err)
 	}
 }
@@ -313,7 +313,7 @@ func (p *Part) startAgent(t testing.TB, dir string, run program, name, kubeconfi
 		t.Fatalf("registering %s: %s%s", name, r.Stdout, r.Stderr)
 	}
 	var err error
-	if a.Cluster, err = connect(name+"-agent", filepath.Join(a.Dir, "agent.kubeconfig")); err != nil {
+	if a.Cluster, err = connect(name+"-agent", filepath.Join(a.Dir, agentKubeconfig)); err != nil {
 		t.Fatal(err)
 	}
 	a.run(t)
@@ -351,6 +351,9 @@ func (a *Agent) Stop(t testing.TB) {
 	}
 }
 
+// agentKubeconfig is the file in the data directory of an agent that leads to the control plane.
+const agentKubeconfig = "agent.kubeconfig"
+
 // Agent is the agent of a cluster in Pull mode. The Cluster in it is the control plane as the agent reaches it.
 type Agent struct {
 	*Cluster
@@ -384,3 +387,41 @@ func (a *Agent) Output() string { return a.process.Output() }
 
 // Kill ends the process as kill -9 does.
 func (a *Agent) Kill() { a.process.Kill() }
+
+// Pause freezes the process: it holds its connections and answers nothing. Resume lets it go on.
+func (a *Agent) Pause(t testing.TB) { a.signal(t, syscall.SIGSTOP) }
+
+// Resume ends a pause.
+func (a *Agent) Resume(t testing.TB) { a.signal(t, syscall.SIGCONT) }
+
+func (a *Agent) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := a.process.signal(s); err != nil {
+		t.Fatalf("sending %v to %s: %v", s, a.Name, err)
+	}
+}
+
+// StartLink starts the agent again with a network between it and the control plane. What it returns besides starts it without.
+func (a *Agent) StartLink(t testing.TB) (network *Link, direct func()) {
+	t.Helper()
+	network = StartLink(t, a.Cluster)
+	kubeconfig := filepath.Join(a.Dir, agentKubeconfig)
+	before, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	through, err := os.ReadFile(network.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restart := func(content []byte) {
+		t.Helper()
+		a.Kill()
+		if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a.Start(t)
+	}
+	restart(through)
+	return network, func() { t.Helper(); restart(before) }
+}

@@ -123,6 +123,8 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+func (p *Process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
 // Stop signals the process to end and returns how it did; one that takes too long is killed, which is an error. A process
 // that has been killed on purpose has ended well.
 func (p *Process) Stop() error {

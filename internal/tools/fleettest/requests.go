@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"regexp"
@@ -71,24 +70,8 @@ func ReadMetric(t testing.TB, c *Cluster, name string) float64 {
 	return 0
 }
 
-func metrics(ctx context.Context, config *rest.Config) (_ []byte, err error) {
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := httpClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("answered %s", response.Status)
-	}
-	return io.ReadAll(response.Body)
+func metrics(ctx context.Context, config *rest.Config) ([]byte, error) {
+	return page(ctx, config, "/metrics")
 }
 
 func parseRequests(text []byte) (Requests, error) {
