@@ -2,7 +2,9 @@ package pull_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,6 +72,28 @@ func getsWorksCompressed(t *testing.T, hub, member *fleettest.Part, agent *fleet
 	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap("shop", "listed", nil), fleettest.Exists)
 	if sent := network.Sent() - before; sent > size/2 {
 		t.Errorf("in its first lists an agent with an object of %d bytes got %d", size, sent)
+	}
+	direct()
+}
+
+// startsWithTheControlPlane has an agent start while the control plane starts, too, and cannot answer everything yet. It waits.
+func startsWithTheControlPlane(t *testing.T, hub, member *fleettest.Part, agent *fleettest.Agent) {
+	const early = 3
+	proxy := fleettest.StartProxy(t, agent.Cluster)
+	var requests atomic.Int64
+	proxy.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/resourceinterpretercustomizations") || requests.Add(1) > early {
+			return false
+		}
+		http.Error(w, "the rights of the agent cannot be read yet: the control plane is starting", http.StatusInternalServerError)
+		return true
+	})
+	direct := agent.StartThrough(t, proxy.Kubeconfig)
+	settings := fleettest.ConfigMap("shop", "early", nil)
+	fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "early", fleettest.To("far"), settings), settings)
+	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap("shop", "early", nil), fleettest.Exists)
+	if n := requests.Load(); n <= early {
+		t.Errorf("%d requests for customizations came, want more than %d", n, early)
 	}
 	direct()
 }

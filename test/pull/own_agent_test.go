@@ -91,6 +91,7 @@ func TestOwnAgent(t *testing.T) {
 	})
 	t.Run("ItLosesTheControlPlane", func(t *testing.T) { losesTheControlPlane(t, hub, member, agent, cluster) })
 	t.Run("ItGetsWorksCompressed", func(t *testing.T) { getsWorksCompressed(t, hub, member, agent) })
+	t.Run("ItStartsWithTheControlPlane", func(t *testing.T) { startsWithTheControlPlane(t, hub, member, agent) })
 	t.Run("ACertificateOfItsMemberThatIsNotValidIsReported", func(t *testing.T) {
 		agent.Kill()
 		proxy := fleettest.StartProxy(t, member.Cluster)

@@ -123,7 +123,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := own.watch(ctx, mgr, cluster.UID); err != nil {
 		return err
 	}
-	if err := setupLoops(ctx, mgr, kube, o, cluster); err != nil {
+	err = setupLoops(ctx, mgr, kube, o, cluster, own)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // What was interrupted by the end is no failure.
+	}
+	if err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {

@@ -49,16 +49,16 @@ import (
 )
 
 // setupLoops constructs every loop of the agent.
-func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster) error {
+func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface, o Options, cluster *clusterv1alpha1.Cluster, own *registration) error {
 	loops := controlloop.NewSet(ctrlmetrics.Registry, o.Clock)
 	loops.Trace(o.Tracer)
-	home, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	home, err := own.home(ctx, kube)
 	if err != nil {
-		return fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", metav1.NamespaceSystem, err)
+		return err
 	}
 	fleet, err := member.NewFleet(member.Config{
-		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: string(home.UID)}, Serves: o.serves, Clock: o.Clock, Loops: loops, Wrap: o.traced(),
-		UserAgent: fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home.UID), AllowLoopback: true, // the member is its own, by whatever address
+		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: home}, Serves: o.serves, Clock: o.Clock, Loops: loops, Wrap: o.traced(),
+		UserAgent: fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home), AllowLoopback: true, // the member is its own, by whatever address
 	})
 	if err != nil {
 		return fmt.Errorf("building the connection to the cluster: %w", err)
@@ -85,7 +85,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	loader := customizations.Loader{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Scripts: scripts, Webhooks: webhooks, Changes: changes,
 	}
-	if err := loader.Load(ctx); err != nil {
+	if err := own.persist(ctx, func() error { return loader.Load(ctx) }); err != nil {
 		return fmt.Errorf("reading interpreter customizations: %w", err)
 	}
 	named, err := crds.NamesFromWorks(ctx, mgr.GetFieldIndexer(), mgr.GetClient())
@@ -100,7 +100,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: recorder, Clock: o.Clock, Metrics: ctrlmetrics.Registry,
 		Fingerprints: apply.Fingerprints,
 	})
-	proxy, err := memberproxy.New(o.Member, string(home.UID), o.Clock, record)
+	proxy, err := memberproxy.New(o.Member, home, o.Clock, record)
 	if err != nil {
 		return fmt.Errorf("building the proxy into the cluster: %w", err)
 	}

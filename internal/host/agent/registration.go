@@ -6,9 +6,12 @@ import (
 	"os"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,6 +109,19 @@ func (r *registration) await(ctx context.Context) (*clusterv1alpha1.Cluster, err
 		return nil, fmt.Errorf("cluster %s is in %s mode: the control plane serves it itself, and its agent ends", r.cluster, cluster.Spec.SyncMode)
 	}
 	return cluster, nil
+}
+
+// home returns the id of the control plane, which is the uid of its namespace kube-system.
+func (r *registration) home(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	var home *corev1.Namespace
+	err := r.persist(ctx, func() (err error) {
+		home, err = kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading the id of the control plane (the uid of its namespace %s): %w", metav1.NamespaceSystem, err)
+	}
+	return string(home.UID), nil
 }
 
 // persist repeats a request until it succeeds, or the control plane has refused it for refusalPatience.

@@ -382,6 +382,9 @@ func (a *Agent) ExpectEnd(t testing.TB, text string) {
 	a.process.expectEnd(t, "the agent", 1, text)
 }
 
+// Ended is closed when the process has ended.
+func (a *Agent) Ended() <-chan struct{} { return a.process.Exited() }
+
 // Output is what the agent has printed since its last start.
 func (a *Agent) Output() string { return a.process.Output() }
 
@@ -405,12 +408,18 @@ func (a *Agent) signal(t testing.TB, s syscall.Signal) {
 func (a *Agent) StartLink(t testing.TB) (network *Link, direct func()) {
 	t.Helper()
 	network = StartLink(t, a.Cluster)
+	return network, a.StartThrough(t, network.Kubeconfig)
+}
+
+// StartThrough starts the agent again with another kubeconfig that leads to the control plane. What it returns starts it with its own.
+func (a *Agent) StartThrough(t testing.TB, other string) (direct func()) {
+	t.Helper()
 	kubeconfig := filepath.Join(a.Dir, agentKubeconfig)
 	before, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	through, err := os.ReadFile(network.Kubeconfig)
+	through, err := os.ReadFile(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,5 +432,5 @@ func (a *Agent) StartLink(t testing.TB) (network *Link, direct func()) {
 		a.Start(t)
 	}
 	restart(through)
-	return network, func() { t.Helper(); restart(before) }
+	return func() { t.Helper(); restart(before) }
 }
