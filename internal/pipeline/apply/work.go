@@ -308,8 +308,8 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 	}
 	down := d.conn == nil || d.conn.Health().Down
 	switch {
-	case d.gone, d.leaving && (down && !d.elsewhere || !d.ready && d.elsewhere):
-		// The objects cannot be removed, and there is nothing to wait for.
+	case d.gone, d.leaving && !d.ready && (down || d.elsewhere):
+		// The objects cannot be removed, and there is nothing to wait for. A cluster that is ready has no connection yet after a start.
 	case d.elsewhere:
 		return 0, nil
 	case down:

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
@@ -609,6 +610,18 @@ func TestAWorkIsReleasedOnlyWhenItsObjectsAreGoneOrUnowned(t *testing.T) {
 		b.fleet.Remove("member1")
 		if err := b.look(); err != nil || b.exists() {
 			t.Errorf("a cluster that leaves and cannot be reached: gone is %t, error %v", !b.exists(), err)
+		}
+	})
+	t.Run("ClusterLeavesRightAfterAStart", func(t *testing.T) {
+		leaving := cluster()
+		leaving.Finalizers = []string{clusterFinalizer}
+		now := metav1.Now()
+		leaving.DeletionTimestamp = &now
+		leaving.Status.Conditions = []metav1.Condition{{Type: clusterv1alpha1.ClusterConditionReady, Status: metav1.ConditionTrue}}
+		b := newBench(t, leaving, deleting(t, mapA))
+		b.fleet.Remove("member1")
+		if err := b.look(); !objects.Unavailable(err) || !b.exists() {
+			t.Errorf("a cluster that leaves, is ready and has no connection yet: gone is %t, error %v", !b.exists(), err)
 		}
 	})
 	t.Run("ClusterGone", func(t *testing.T) {
