@@ -76,6 +76,9 @@ func (s *soak) meddle() {
 func (s *soak) settles(same bool) {
 	var last error
 	err := wait.PollUntilContextTimeout(s.t.Context(), settlePoll, patience, true, func(ctx context.Context) (bool, error) {
+		if name, ended := s.ended(); ended { // and is not expected to
+			return false, fmt.Errorf("%s has ended", name)
+		}
 		wrong := s.wrong(ctx)
 		if ctx.Err() == nil { // else it is the end of patience, and the error before says what was wrong
 			last = wrong
@@ -83,7 +86,7 @@ func (s *soak) settles(same bool) {
 		return wrong == nil, nil
 	})
 	if err != nil {
-		s.t.Errorf("%v: %v\n%s", err, last, s.explain(last.Error()))
+		s.t.Errorf("%v: %v\n%s", err, last, s.explain(fmt.Sprint(last)))
 		return
 	}
 	for _, cluster := range names {
@@ -100,6 +103,22 @@ func (s *soak) settles(same bool) {
 		}
 		s.model.settled(cluster, copies)
 	}
+}
+
+// ended returns the name of a process that has ended.
+func (s *soak) ended() (name string, ended bool) {
+	processes := map[string]<-chan struct{}{"the control plane": s.hub.Ended(), "the agent": s.agent.Ended()}
+	for name, member := range s.members {
+		processes[name] = member.Ended()
+	}
+	for name, process := range processes {
+		select {
+		case <-process:
+			return name, true
+		default:
+		}
+	}
+	return "", false
 }
 
 // wrong returns what is not as it should be.
