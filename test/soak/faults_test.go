@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// leastFault and mostFault are how long most faults last. The control plane reports a cluster as not ready after 2 s, so some are noticed and
-	// others are not.
-	leastFault, mostFault = 300 * time.Millisecond, 3500 * time.Millisecond
+	// leastFault is how short a fault is at least, mostFault how long most of them last at most, and longest how long the others do. What lasts for
+	// longer than unready is noticed: the control plane reports the cluster as not ready.
+	leastFault, mostFault, longest = 300 * time.Millisecond, 3500 * time.Millisecond, 8 * time.Second
 	// mostPause is the most between two faults of a sequence.
 	mostPause = 1500 * time.Millisecond
 	// longestStart is what is left of a start at most when the control plane is killed while it starts.
@@ -27,18 +27,19 @@ func (s *soak) planFaults(killed bool) {
 	hub := []string{"pause the control plane"}
 	agent := []string{"pause the agent", "pause the agent"}
 	if killed {
-		kinds := []string{"kill the control plane", "kill the control plane in a burst of writes", "kill the control plane while it starts", "end the control plane", "pause the control plane"}
-		hub = []string{kinds[1], s.pick(kinds...), s.pick(kinds...)}
+		kinds := []string{"kill the control plane", "kill the control plane in a burst of writes", "kill the control plane while it starts",
+			"end the control plane", "pause the control plane"}
+		hub = append(s.picks(2, kinds...), "kill the control plane in a burst of writes")
 		agent = []string{"kill the agent", s.pick("kill the agent", "pause the agent")}
 	}
 	network := []string{"hold the network", "lose connections", "cut connections", "slow the network"}
 	s.sequence(hub, s.hubFault)
 	s.sequence(agent, s.agentFault)
 	members := slices.DeleteFunc(slices.Clone(names), func(cluster string) bool { return s.plan.spared[cluster] || cluster == s.absent })
-	s.sequence([]string{s.pick("kill", "pause"), s.pick("kill", "pause"), s.pick("kill", "pause")}, func(kind string) func() { return s.memberFault(kind, s.pick(members...)) })
+	s.sequence(s.picks(3, "kill", "pause"), func(kind string) func() { return s.memberFault(kind, s.pick(members...)) })
 	for _, cluster := range slices.Sorted(maps.Keys(s.links)) {
 		if !s.plan.spared[cluster] && cluster != s.absent {
-			s.sequence([]string{s.pick(network...), s.pick(network...), s.pick(network...), s.pick(network...)}, func(kind string) func() { return s.networkFault(kind, cluster) })
+			s.sequence(s.picks(4, network...), func(kind string) func() { return s.networkFault(kind, cluster) })
 		}
 	}
 }
@@ -68,8 +69,16 @@ func (s *soak) happens(name string, lasts time.Duration, begin, end func()) func
 	}
 }
 
+// lasts is how long a fault does.
+func (s *soak) lasts() time.Duration {
+	if s.rand.IntN(4) == 0 {
+		return s.between(mostFault, longest)
+	}
+	return s.between(leastFault, mostFault)
+}
+
 func (s *soak) hubFault(kind string) func() {
-	lasts := s.between(leastFault, mostFault)
+	lasts := s.lasts()
 	start := func() { s.hub.Start(s.t) }
 	kill := func() { s.hub.Kill() }
 	if kind == "pause the control plane" {
@@ -117,19 +126,19 @@ func (s *soak) burst() (writes []func()) {
 
 func (s *soak) agentFault(kind string) func() {
 	if kind == "pause the agent" {
-		return s.happens(kind, s.between(leastFault, mostFault), func() { s.agent.Pause(s.t) }, func() { s.agent.Resume(s.t) })
+		return s.happens(kind, s.lasts(), func() { s.agent.Pause(s.t) }, func() { s.agent.Resume(s.t) })
 	}
 	s.agentLevel.again()
-	return s.happens(kind, s.between(leastFault, mostFault), func() { s.agent.Kill() }, func() { s.agent.Start(s.t) })
+	return s.happens(kind, s.lasts(), func() { s.agent.Kill() }, func() { s.agent.Start(s.t) })
 }
 
 func (s *soak) memberFault(kind, cluster string) func() {
 	member := s.members[cluster]
 	name := fmt.Sprintf("%s the member %s", kind, cluster)
 	if kind == "pause" {
-		return s.happens(name, s.between(leastFault, mostFault), func() { member.Pause(s.t) }, func() { member.Resume(s.t) })
+		return s.happens(name, s.lasts(), func() { member.Pause(s.t) }, func() { member.Resume(s.t) })
 	}
-	return s.happens(name, s.between(leastFault, mostFault), func() { member.Kill() }, func() { member.Start(s.t) })
+	return s.happens(name, s.lasts(), func() { member.Kill() }, func() { member.Start(s.t) })
 }
 
 func (s *soak) networkFault(kind, cluster string) func() {
@@ -140,6 +149,6 @@ func (s *soak) networkFault(kind, cluster string) func() {
 		"slow the network": {Delay: 100 * time.Millisecond},
 	}[kind]
 	link := s.links[cluster]
-	return s.happens(fmt.Sprintf("%s of %s", kind, cluster), s.between(leastFault, mostFault), func() { link.Set(trouble) },
+	return s.happens(fmt.Sprintf("%s of %s", kind, cluster), s.lasts(), func() { link.Set(trouble) },
 		func() { link.Set(fleettest.Trouble{}) })
 }

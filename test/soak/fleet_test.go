@@ -19,6 +19,9 @@ const (
 	ns = "soak"
 	// tier is a label of Clusters that placements select by.
 	tier, gold, silver = "tier", "gold", "silver"
+	// unready is for how long a cluster that does not answer is still ready. A cluster that leaves must be ready, since one that cannot be reached
+	// keeps its objects: it is more than a busy machine makes a request wait.
+	unready = "5s"
 )
 
 var names = []string{near, far, pulled}
@@ -41,8 +44,8 @@ type fleet struct {
 func startFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{members: map[string]*fleettest.Part{}, links: map[string]*fleettest.Link{}, foreign: map[string]string{}}
-	f.hub = fleettest.StartHub(t, "--enable-bootstrap-token-auth", "--profiling", "--cluster-probe-period=1s", "--cluster-failure-threshold=2s",
-		"--cluster-success-threshold=1s")
+	thresholds := []string{"--cluster-probe-period=1s", "--cluster-failure-threshold=" + unready, "--cluster-success-threshold=1s"}
+	f.hub = fleettest.StartHub(t, append([]string{"--enable-bootstrap-token-auth", "--profiling"}, thresholds...)...)
 	for _, name := range names {
 		f.members[name] = fleettest.StartMember(t, name, "--bare")
 	}
@@ -53,7 +56,7 @@ func startFleet(t *testing.T) *fleet {
 	}
 	address := "127.0.0.1:" + fleettest.FreePort(t)
 	f.agentPages = &rest.Config{Host: "http://" + address}
-	f.agent = f.hub.StartAgent(t, pulled, f.members[pulled].Kubeconfig, "--pprof-bind-address="+address)
+	f.agent = f.hub.StartAgent(t, pulled, f.members[pulled].Kubeconfig, append(thresholds, "--pprof-bind-address="+address, "--cluster-lease-duration="+unready)...)
 	f.links[pulled], _ = f.agent.StartLink(t)
 	for _, name := range names {
 		fleettest.Update(t, f.hub.Cluster, cluster(name), func(c *clusterv1alpha1.Cluster) {

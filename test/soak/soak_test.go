@@ -165,6 +165,13 @@ func (s *soak) note(format string, args ...any) {
 
 func (s *soak) pick(from ...string) string { return from[s.rand.IntN(len(from))] }
 
+func (s *soak) picks(n int, from ...string) (picked []string) {
+	for range n {
+		picked = append(picked, s.pick(from...))
+	}
+	return picked
+}
+
 // between is a duration by the seed.
 func (s *soak) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.rand.Int64N(int64(most-least)))
