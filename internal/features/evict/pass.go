@@ -152,7 +152,8 @@ func (p *pass) keep(v *eviction.Verdict) {
 // hasEnded returns whether no copy runs in a cluster any more: its Work, which outlives the object, is gone, or the cluster is fenced.
 func (p *pass) hasEnded(ctx context.Context, name string) bool {
 	cluster, err := p.cluster(ctx, name)
-	if err != nil {
+	if err != nil { // unknown is not ended
+		p.after(recheck)
 		return false
 	}
 	if cluster == nil || clusterv1alpha1.IsFenced(cluster) {
@@ -160,10 +161,11 @@ func (p *pass) hasEnded(ctx context.Context, name string) bool {
 	}
 	label := p.before.PermanentIDLabel()
 	works, err := hubclient.ListWorks(ctx, p.Client, client.InNamespace(workv1alpha1.ExecutionNamespace(name)), client.MatchingLabels{label: p.before.GetLabels()[label]})
-	if err == nil && len(works) > 0 {
+	ended := err == nil && len(works) == 0
+	if !ended {
 		p.after(recheck)
 	}
-	return err == nil && len(works) == 0
+	return ended
 }
 
 // evict appends tasks for the targets in clusters that expel the object.

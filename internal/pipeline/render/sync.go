@@ -17,6 +17,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
@@ -28,15 +29,14 @@ var errMissed = errors.New("the Work was changed by others at the same moment")
 
 // ensureAll brings the Works of all targets up to date. Each is on its own: one that fails does not hold the others.
 func (r *Reconciler) ensureAll(ctx context.Context, requests []compose.Request) error {
-	var (
-		group  errgroup.Group
-		mu     sync.Mutex
-		faults []error
-	)
+	var group errgroup.Group
+	var mu sync.Mutex
+	var faults []error
 	group.SetLimit(sideBySide)
 	for _, q := range requests {
 		group.Go(func() error {
-			if err := r.ensure(ctx, q); err != nil {
+			// A panic in a goroutine of a reconcile ends the process otherwise.
+			if err := controlloop.CatchPanic(func() error { return r.ensure(ctx, q) }); err != nil {
 				mu.Lock()
 				faults = append(faults, err)
 				mu.Unlock()

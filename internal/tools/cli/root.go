@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // Streams are where a command reads and writes.
@@ -27,6 +28,9 @@ func (s Streams) Line(text string) { fmt.Fprintln(s.Out, text) }
 // 2 when it was misused, that of the command in a container which it ran. The first SIGINT or SIGTERM ends the command's context, a
 // second one the process.
 func Main(build func(Streams) *cobra.Command) int {
+	// What an event handler or a map function of client-go panics about is logged, and costs that event. By default it ends the process, which
+	// is also an API server and its storage.
+	utilruntime.ReallyCrash = false
 	return Run(build, os.Args[1:], Streams{os.Stdin, os.Stdout, os.Stderr})
 }
 

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
@@ -52,7 +54,7 @@ func Run(ctx context.Context, name string, source Source, store cache.ReflectorS
 																DelayWithReset(clk, recovered),
 	}
 	for ctx.Err() == nil {
-		err := r.once(ctx)
+		err := controlloop.CatchPanic(func() error { return r.once(ctx) })
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -77,14 +79,19 @@ type runner struct {
 	version string
 }
 
+// listInTurn lists when it is the turn of the member. A list that panics gives its turn back, too.
+func (r *runner) listInTurn(ctx context.Context) (Stream, error) {
+	_, release := r.source.Lists.Acquire(ctx)
+	defer release()
+	return r.list(ctx)
+}
+
 // once runs one watch. Without an error, the next one may begin at once.
 func (r *runner) once(ctx context.Context) error {
 	var stream Stream
 	var err error
 	if r.version == "" {
-		_, release := r.source.Lists.Acquire(ctx)
-		stream, err = r.list(ctx)
-		release()
+		stream, err = r.listInTurn(ctx)
 	} else {
 		stream, err = r.source.Watch(ctx, r.options())
 	}
@@ -218,19 +225,24 @@ func (r *runner) follow(ctx context.Context, stream Stream) error {
 		if err != nil {
 			return err
 		}
-		switch event.Type {
-		case watch.Added:
-			err = r.store.Add(event.Object)
-		case watch.Modified:
-			err = r.store.Update(event.Object)
-		case watch.Deleted:
-			err = r.store.Delete(event.Object)
-		default:
-		}
-		if err != nil { // of this object alone
+		if err := controlloop.CatchPanic(func() error { return r.keep(event) }); err != nil { // of this object alone
 			utilruntime.HandleErrorWithContext(ctx, err, "Failed to store an object", "watch", r.name)
 		}
 		r.version, shown = object.GetResourceVersion(), true
+	}
+}
+
+// keep takes over one event.
+func (r *runner) keep(event watch.Event) error {
+	switch event.Type {
+	case watch.Added:
+		return r.store.Add(event.Object)
+	case watch.Modified:
+		return r.store.Update(event.Object)
+	case watch.Deleted:
+		return r.store.Delete(event.Object)
+	default:
+		return nil
 	}
 }
 

@@ -103,10 +103,15 @@ func (m *member) source(t *testing.T) memberwatch.Source {
 	return memberwatch.NewClient(client, nil).Typed(corev1.SchemeGroupVersion.WithResource("configmaps"), metav1.NamespaceAll)
 }
 
-// follow runs a watch, and returns its store.
+// follow runs a watch, and returns its store. An object named bad has the store panic.
 func (m *member) follow(t *testing.T) *memberwatch.Store[string] {
 	t.Helper()
-	store := memberwatch.NewStore(func(c *corev1.ConfigMap) (string, bool, error) { return c.ResourceVersion, true, nil }, func(types.NamespacedName) {}, func() {})
+	store := memberwatch.NewStore(func(c *corev1.ConfigMap) (string, bool, error) {
+		if c.Name == "bad" {
+			panic("an object that is not expected")
+		}
+		return c.ResourceVersion, true, nil
+	}, func(types.NamespacedName) {}, func() {})
 	group := memberwatch.NewGroup(t.Context())
 	group.Follow("configmaps", m.source(t), store)
 	t.Cleanup(func() { m.CloseClientConnections(); group.Close() })
@@ -143,6 +148,18 @@ func TestAWatchGoesOnWhereItEnded(t *testing.T) {
 		says(event("ADDED", configMap("a", 1)), event("ADDED", configMap("b", 2)), complete(3), event("MODIFIED", configMap("a", 4)), event("DELETED", configMap("b", 5))),
 		says(event("ADDED", configMap("c", 6)), `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"9"}}}`))
 	m.expects(t, m.follow(t), map[string]string{"a": "4", "c": "6"}, streamed, request{Watch: "true", Version: "5"}, request{Watch: "true", Version: "9"})
+}
+
+// TestAPanicIsThatOfOneObject: an object of a member that a store panics about ends neither the process nor the watch of the others. In a list, it
+// fails as a list that is not complete, and is read again.
+func TestAPanicIsThatOfOneObject(t *testing.T) {
+	m := startMember(t,
+		says(event("ADDED", configMap("a", 1)), complete(3), event("ADDED", configMap("bad", 4)), event("ADDED", configMap("b", 5))))
+	m.expects(t, m.follow(t), map[string]string{"a": "1", "b": "5"}, streamed, request{Watch: "true", Version: "5"})
+	m = startMember(t,
+		says(event("ADDED", configMap("bad", 1)), complete(3)),
+		says(event("ADDED", configMap("a", 4)), complete(5)))
+	m.expects(t, m.follow(t), map[string]string{"a": "4"}, streamed, streamed, request{Watch: "true", Version: "5"})
 }
 
 // TestAMemberThatStreamsNoLists gets a request for each page.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // pageSize is how many objects of a member are held in memory at a time.
@@ -257,7 +258,11 @@ func (c *call) readPages(ctx context.Context, cluster, token string, limit int, 
 		if limit > 0 {
 			size = min(left, pageSize)
 		}
-		next, err := c.page(ctx, cluster, c.accept, size, token)
+		var next merge.Page
+		err := controlloop.CatchPanic(func() (err error) {
+			next, err = c.page(ctx, cluster, c.accept, size, token)
+			return err
+		})
 		select {
 		case to <- part{next, err}:
 		case <-ctx.Done():

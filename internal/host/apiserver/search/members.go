@@ -26,6 +26,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
@@ -151,7 +152,7 @@ func (c *call) each(clusters []string, read func(cluster string) error) map[stri
 	group.SetLimit(memberConcurrency)
 	for _, cluster := range clusters {
 		group.Go(func() error {
-			if err := read(cluster); err != nil {
+			if err := controlloop.CatchPanic(func() error { return read(cluster) }); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failed[cluster] = err

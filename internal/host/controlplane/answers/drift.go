@@ -22,6 +22,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	compare "github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
@@ -242,7 +243,14 @@ func (a *Answerer) hideValues(ctx context.Context, objects []drifted, author use
 		}
 		read++
 		group.Go(func() error {
-			if reason := a.unreadable(ctx, o, author); reason != "" {
+			reason := ""
+			if err := controlloop.CatchPanic(func() error {
+				reason = a.unreadable(ctx, o, author)
+				return nil
+			}); err != nil {
+				reason = valuesUnknown
+			}
+			if reason != "" {
 				hide(reason)
 			}
 			return nil
@@ -292,11 +300,14 @@ func (a *Answerer) records(ctx context.Context, only string, may func(explain.Ri
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, memberPatience)
 			defer cancel()
-			if pulls {
-				found[i], failures[i] = a.AgentDrift(ctx, cluster)
-			} else {
-				found[i], failures[i] = a.PeerDrift(ctx, cluster)
+			read := a.AgentDrift
+			if !pulls {
+				read = a.PeerDrift
 			}
+			failures[i] = controlloop.CatchPanic(func() (err error) {
+				found[i], err = read(ctx, cluster)
+				return err
+			})
 			return nil
 		})
 	}

@@ -24,6 +24,7 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
@@ -210,12 +211,13 @@ func (a *Answerer) failing(ctx context.Context, ref hubstore.Ref, facts *explain
 	var group errgroup.Group
 	for i, cluster := range clusters {
 		group.Go(func() error {
-			_, podSteps, err := a.read(ctx, cluster, kind, ref, author)
+			err := controlloop.CatchPanic(func() (err error) {
+				_, found[i], err = a.read(ctx, cluster, kind, ref, author)
+				return err
+			})
 			if err != nil {
 				found[i] = []explain.Step{unread(cluster, err)}
-				return nil
 			}
-			found[i] = podSteps
 			return nil
 		})
 	}

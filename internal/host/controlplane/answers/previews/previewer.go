@@ -25,6 +25,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
 	"github.com/flagship-k8s/flagship/internal/host/preview/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
@@ -194,7 +195,10 @@ func dryRuns(ctx context.Context, copies []preview.Copy, try func(preview.Copy) 
 		group.Go(func() error {
 			err := errSlow
 			if _, late := slow.Load(c.Cluster); !late {
-				results[i].fields, err = try(c)
+				err = controlloop.CatchPanic(func() (err error) {
+					results[i].fields, err = try(c)
+					return err
+				})
 			}
 			if errors.Is(err, errSlow) {
 				slow.Store(c.Cluster, nil)

@@ -19,6 +19,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
@@ -110,7 +111,9 @@ func Of(ctx context.Context, hub client.Reader, conn *member.Conn, namespace str
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			c.count(ctx, k)
+			if err := controlloop.CatchPanic(func() error { c.count(ctx, k); return nil }); err != nil {
+				c.fail(k, err)
+			}
 		})
 	}
 	group.Wait()
