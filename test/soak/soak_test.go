@@ -31,7 +31,7 @@ const (
 	stepsOfARound = 30
 	// roundsOfALife are the rounds in which the processes of the control plane and the agent are killed, and then as many in which only others
 	// are. In this long life of theirs it shows whether memory and goroutines stay level.
-	roundsOfALife = 15
+	roundsOfALife = 10
 	// progressEvery is how often a line is printed for a person who waits.
 	progressEvery = 30 * time.Second
 )

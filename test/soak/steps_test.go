@@ -39,7 +39,7 @@ var actions = []action{
 	{"delete an object", 14, (*soak).remove},
 	{"scale a Deployment", 6, (*soak).scale},
 	{"write or delete an OverridePolicy", 7, (*soak).override},
-	{"suspend or resume dispatching", 3, (*soak).suspend},
+	{"suspend or resume dispatching", 8, (*soak).suspend},
 	{"label a Cluster", 2, (*soak).relabel},
 	{"create or delete a namespace with objects", 3, (*soak).namespace},
 	{"create or delete a definition with an object", 3, (*soak).define},
@@ -338,10 +338,14 @@ func (s *soak) suspend() bool {
 	if o == nil {
 		return false
 	}
-	o.suspended = !o.suspended
+	s.suspends(o, !o.suspended)
+	return true
+}
+
+func (s *soak) suspends(o *object, suspended bool) {
+	o.suspended = suspended
 	s.changes(o)
 	s.does(o.user, fmt.Sprintf("suspend %s: %v", o.name, o.suspended), s.writesPolicy(o))
-	return true
 }
 
 func jsonOf(value string) apiextensionsv1.JSON {

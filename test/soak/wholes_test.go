@@ -129,8 +129,11 @@ func (s *soak) leaveOrJoin() bool {
 		return true
 	}
 	name := s.pick(near, far)
-	if !s.goldWithout(name) || len(s.present(func(o *object) bool { return o.suspended })) > 0 {
+	if !s.goldWithout(name) {
 		return false
+	}
+	for _, in := range s.present(func(o *object) bool { return o.suspended }) {
+		s.suspends(s.objects[in], false) // or its copy stays
 	}
 	s.absent = name
 	s.plan.spared[name] = true
