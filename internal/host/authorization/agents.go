@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -48,7 +49,11 @@ var (
 func NewAgents(lookups Lookups) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, request authorizer.Attributes) (authorizer.Decision, string, error) {
 		who := request.GetUser()
-		if who == nil || !request.IsResourceRequest() {
+		if who == nil {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		name, uid, agent := clusterv1alpha1.ClusterOfAgent(who.GetName(), who.GetGroups())
+		if !request.IsResourceRequest() && !(agent && discovers(request)) {
 			return authorizer.DecisionNoOpinion, "", nil
 		}
 		if slices.Contains(who.GetGroups(), clusterv1alpha1.AgentBootstrappersGroup) {
@@ -64,8 +69,7 @@ func NewAgents(lookups Lookups) authorizer.Authorizer {
 		if name, ok := clusterv1alpha1.ClusterOfKarmadaAgent(who.GetName(), who.GetGroups()); ok {
 			return lookups.authorizeKarmada(ctx, request, name)
 		}
-		name, uid, ok := clusterv1alpha1.ClusterOfAgent(who.GetName(), who.GetGroups())
-		if !ok {
+		if !agent {
 			return decide(request, publicGrants(who))
 		}
 		cluster, err := lookups.Cluster(ctx, name)
@@ -76,9 +80,18 @@ func NewAgents(lookups Lookups) authorizer.Authorizer {
 			return authorizer.DecisionNoOpinion, "the Cluster that this agent was registered for does not exist any more", nil
 		case cluster.Spec.SyncMode != clusterv1alpha1.Pull:
 			return authorizer.DecisionNoOpinion, "the Cluster of this agent is not in Pull mode", nil
+		case !request.IsResourceRequest():
+			return authorizer.DecisionAllow, "", nil
 		}
 		return decide(request, agentGrants(name))
 	})
+}
+
+// discovers returns whether a request reads which kinds are served. RBAC allows that to all who are authenticated, but refuses it to them for as long as
+// a control plane that starts has not read its roles, and agents end after refusals.
+func discovers(request authorizer.Attributes) bool {
+	path := request.GetPath()
+	return request.GetVerb() == "get" && (path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"))
 }
 
 // unknown fails a request until what its answer depends on can be read: the client gets a 500 and tries again. A 403 would be a refusal, after

@@ -64,6 +64,9 @@ func TestAgents(t *testing.T) {
 			ResourceRequest: true, Verb: verb, APIGroup: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
 		}
 	}
+	page := func(path string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: "get", Path: path}
+	}
 	const works, clusters, leases, csrs, rbac = "work.karmada.io", "cluster.karmada.io", "coordination.k8s.io", "certificates.k8s.io", "rbac.authorization.k8s.io"
 	tests := map[string]struct {
 		reason  string
@@ -92,6 +95,11 @@ func TestAgents(t *testing.T) {
 		"Tunnel":               {"it opens the tunnel of its cluster", agent("eu", "1"), request("create", clusters, "clusters", "tunnel", "", "eu"), true},
 		"OtherTunnel":          {"and not that of another one, whose requests it would receive", agent("eu", "1"), request("create", clusters, "clusters", "tunnel", "", "us"), false},
 		"TokenTunnel":          {"a bootstrap token opens none", token("bound1"), request("create", clusters, "clusters", "tunnel", "", "eu"), false},
+		"Kinds":                {"it reads which kinds are served", agent("eu", "1"), page("/apis"), true},
+		"Groups":               {"and what their versions have", agent("eu", "1"), page("/apis/apps/v1"), true},
+		"OtherPages":           {"but no other page", agent("eu", "1"), page("/metrics"), false},
+		"GoneDiscovery":        {"without its Cluster it has what RBAC allows", agent("asia", "1"), page("/apis"), false},
+		"TokenDiscovery":       {"as a bootstrap token", token("bound1"), page("/apis"), false},
 		"Lease":                {"it renews its Lease", agent("eu", "1"), request("update", leases, "leases", "", "karmada-cluster", "eu"), true},
 		"OtherLease":           {"and no other one, which would keep a dead cluster alive", agent("eu", "1"), request("update", leases, "leases", "", "karmada-cluster", "us"), false},
 		"Secrets":              {"credentials of members are not for agents", agent("eu", "1"), request("get", "", "secrets", "", "karmada-cluster", "eu"), false},
@@ -173,5 +181,9 @@ func TestARequestIsNotRefusedWhileItsRightsAreUnknown(t *testing.T) {
 		if decision == authorizer.DecisionAllow || !errors.Is(err, missing) {
 			t.Errorf("%s: the decision is %v with the error %v", name, decision, err)
 		}
+	}
+	agent := &user.DefaultInfo{Name: clusterv1alpha1.AgentUser("eu"), Groups: []string{clusterv1alpha1.AgentsGroup, clusterv1alpha1.AgentClusterGroupPrefix + "1"}}
+	if decision, _, err := agents.Authorize(t.Context(), authorizer.AttributesRecord{User: agent, Verb: "get", Path: "/api"}); decision == authorizer.DecisionAllow || !errors.Is(err, missing) {
+		t.Errorf("discovery: the decision is %v with the error %v", decision, err)
 	}
 }
