@@ -96,7 +96,7 @@ func startReady(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lock.TakeOver(); err != nil {
+	if err := etcd.TakeOver(ctx, cfg.DataDir, cfg.ExternalEtcd, lock); err != nil {
 		lock.Release()
 		return nil, err
 	}

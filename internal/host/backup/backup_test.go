@@ -2,12 +2,14 @@ package backup_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,11 +128,20 @@ func stored(t *testing.T, s backup.Storage) map[string]string {
 
 // content has more than a page of keys, and values near the limit of a request.
 func content() map[string]string {
-	values := map[string]string{"/registry/large/a": strings.Repeat("a", 1_400_000), "/registry/large/b": strings.Repeat("b", 1_400_000)}
+	values := map[string]string{"/registry/secrets/shop/boxed": "k8s:enc:secretbox:v1:generated:sealed", "/registry/large/a": strings.Repeat("a", 1_400_000), "/registry/large/b": strings.Repeat("b", 1_400_000)}
 	for i := range 1200 {
 		values[fmt.Sprintf("/registry/configmaps/shop/c%04d", i)] = strings.Repeat("x", i)
 	}
 	return values
+}
+
+// withPrefix replaces what keys begin with.
+func withPrefix(values map[string]string, prefix string) map[string]string {
+	replaced := map[string]string{}
+	for key, value := range values {
+		replaced[prefix+strings.TrimPrefix(key, "/registry")] = value
+	}
+	return replaced
 }
 
 func create(t *testing.T, from backup.Storage, to age.Recipient) []byte {
@@ -146,32 +157,36 @@ func create(t *testing.T, from backup.Storage, to age.Recipient) []byte {
 // written to members, and without what is not its own.
 func TestBackupsOfEachStorageAreRestoredToEach(t *testing.T) {
 	values := content()
-	for name, tc := range map[string]struct{ from, to bool }{
-		"EmbeddedToEmbedded": {false, false}, "EmbeddedToExternal": {false, true}, "ExternalToEmbedded": {true, false},
+	for name, tc := range map[string]struct{ from, to string }{ // prefixes in an external etcd
+		"EmbeddedToEmbedded": {"", ""}, "EmbeddedToExternal": {"", "/registry"}, "ExternalToEmbedded": {"/registry", ""},
+		"EmbeddedToPrefix": {"", "/standby/one"}, "PrefixToEmbedded": {"/fleet", ""}, "PrefixToPrefix": {"/fleet/", "registry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, own := dataDir(t), key(t)
-			if tc.from {
+			if tc.from != "" {
 				from.External = external(t)
+				from.External.Prefix = tc.from
 			}
-			put(t, from, values)
+			prefix := path.Join("/", cmp.Or(tc.from, "/registry"))
+			put(t, from, withPrefix(values, prefix))
 			put(t, from, map[string]string{
-				"/registry/leases/karmada-system/member-east": "count", "compact_rev_key": "1", "/registry2/a": "of others", "/other": "of others",
+				prefix + "/leases/karmada-system/member-east": "count", "compact_rev_key": "1", prefix + "2/a": "of others", "/other": "of others",
 			})
 			client := connect(t, from)
 			lease, err := client.Grant(t.Context(), 600)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := client.Put(t.Context(), "/registry/events/shop/e", "ends", clientv3.WithLease(lease.ID)); err != nil {
+			if _, err := client.Put(t.Context(), prefix+"/events/shop/e", "ends", clientv3.WithLease(lease.ID)); err != nil {
 				t.Fatal(err)
 			}
 			saved := create(t, from, own.Recipient())
-			put(t, from, map[string]string{"/registry/configmaps/shop/later": "1"})
+			put(t, from, map[string]string{prefix + "/configmaps/shop/later": "1"})
 
 			to := backup.Storage{DataDir: filepath.Join(t.TempDir(), "new")}
-			if tc.to {
+			if tc.to != "" {
 				to.External = external(t)
+				to.External.Prefix = tc.to
 			}
 			header, summary, err := backup.Restore(t.Context(), bytes.NewReader(saved), to, ignore, own)
 			if err != nil || !header.Time.Equal(now) || summary.Keys != int64(len(values)+1) || summary.Files != 3 {
@@ -187,11 +202,14 @@ func TestBackupsOfEachStorageAreRestoredToEach(t *testing.T) {
 					t.Errorf("%s has mode %v", name, info.Mode())
 				}
 			}
-			if !tc.to {
+			if tc.to == "" {
 				serve(t, to.DataDir)
+			} else if saved, err := etcd.Choose(to.DataDir, etcd.External{}); err != nil || !slices.Equal(saved.Endpoints, to.External.Endpoints) {
+				t.Errorf("the data directory leads to %v, %v", saved, err)
 			}
-			if got := stored(t, to); !maps.Equal(got, values) {
-				t.Errorf("there are %d keys, want the %d that were stored", len(got), len(values))
+			want := withPrefix(values, path.Join("/", cmp.Or(tc.to, "/registry")))
+			if got := stored(t, to); !maps.Equal(got, want) {
+				t.Errorf("there are %d keys, want the %d that were stored", len(got), len(want))
 			}
 		})
 	}
@@ -204,7 +222,10 @@ func TestARestoreThatFailsLeavesNothing(t *testing.T) {
 	saved := create(t, from, own.Recipient())
 	full := external(t)
 	put(t, backup.Storage{DataDir: from.DataDir, External: full}, map[string]string{"/registry/a": "1"})
+	put(t, from, map[string]string{"/registry/secrets/shop/z": "k8s:enc:kms:v2:plugin:sealed"})
+	sealed := create(t, from, own.Recipient())
 	canceled, cancel := context.WithCancel(t.Context())
+	canceledToo, cancelToo := context.WithCancel(t.Context())
 	for name, tc := range map[string]struct {
 		ctx      context.Context
 		saved    []byte
@@ -212,16 +233,22 @@ func TestARestoreThatFailsLeavesNothing(t *testing.T) {
 		progress func(int64)
 		want     string
 	}{
-		"Short":        {t.Context(), saved[:len(saved)-1], nil, ignore, "corrupted or tampered with"},
-		"StoreNotFree": {t.Context(), saved, full, ignore, "restore into an empty one"},
-		"OtherPrefix":  {t.Context(), saved, &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, ignore, "set --etcd-prefix /registry"},
-		"Canceled":     {canceled, saved, nil, func(int64) { cancel() }, "context canceled"},
+		"Short":           {t.Context(), saved[:len(saved)-1], nil, ignore, "corrupted or tampered with"},
+		"StoreNotFree":    {t.Context(), saved, full, ignore, "restore into an empty one"},
+		"Bound":           {t.Context(), sealed, &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, ignore, "can be restored with the prefix /registry only"},
+		"ShortOutside":    {t.Context(), saved[:len(saved)-1], &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, ignore, "corrupted or tampered with"},
+		"Canceled":        {canceled, saved, nil, func(int64) { cancel() }, "context canceled"},
+		"CanceledOutside": {canceledToo, saved, &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, func(int64) { cancelToo() }, "context canceled"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			before := stored(t, backup.Storage{External: full})
 			dir := filepath.Join(t.TempDir(), "new")
 			_, _, err := backup.Restore(tc.ctx, bytes.NewReader(tc.saved), backup.Storage{DataDir: dir, External: tc.external}, tc.progress, own)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got %v, want ...%s", err, tc.want)
+			}
+			if after := stored(t, backup.Storage{External: full}); !maps.Equal(before, after) {
+				t.Errorf("the etcd elsewhere had %d keys, and has %d", len(before), len(after))
 			}
 			if _, _, err := backup.Restore(t.Context(), bytes.NewReader(saved), backup.Storage{DataDir: dir}, ignore, own); err != nil {
 				t.Errorf("the next attempt fails: %v", err)

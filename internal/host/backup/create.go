@@ -95,7 +95,9 @@ func copyStore(ctx context.Context, client *clientv3.Client, prefix string, revi
 		if err != nil {
 			return fmt.Errorf("reading the store: %w", err)
 		}
-		kept := slices.DeleteFunc(slices.Clone(page.Kvs), func(value *mvccpb.KeyValue) bool { return value.Lease != 0 })
+		kept := slices.DeleteFunc(slices.Clone(page.Kvs), func(value *mvccpb.KeyValue) bool {
+			return value.Lease != 0 || etcd.IsStateOfRestore(prefix, string(value.Key))
+		})
 		if len(kept) > 0 {
 			if err := w.Page(kept); err != nil {
 				return err
@@ -111,7 +113,7 @@ func copyStore(ctx context.Context, client *clientv3.Client, prefix string, revi
 }
 
 // filesOf reads the files of a data directory that a control plane cannot do without, by their path in it, with slashes. Left out are the store, sockets,
-// logs, and files that are being written.
+// logs, the settings of an external etcd, which a restore writes anew, and files that are being written.
 func filesOf(dir string) (map[string][]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -129,7 +131,7 @@ func filesOf(dir string) (map[string][]byte, error) {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() || name == datadir.LockFile || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(name, "etcd") && path.Ext(name) == ".log" {
+		if !entry.Type().IsRegular() || name == datadir.LockFile || name == etcd.SettingsFile || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(name, "etcd") && path.Ext(name) == ".log" {
 			return nil
 		}
 		content, err := fs.ReadFile(root.FS(), name)

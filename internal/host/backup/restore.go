@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -24,12 +26,21 @@ const (
 	// maxWrite bounds the keys and values of one transaction, in bytes. etcd refuses requests of more than 1.5 MiB, and transactions of more
 	// than 128 operations.
 	maxWrite, maxOperations = 1 << 20, 100
+	// removeTimeout bounds the removal of keys from an external etcd after a restore that failed.
+	removeTimeout = time.Minute
 )
 
 // Restore makes a control plane of a backup, in an empty data directory and an empty store. The control plane that is started on it writes
 // to no member that it wrote to before, until a person resumes that: the counts of its writes are left out, so that each such member is
-// ahead of them. If there is an error, what Restore wrote to the data directory is removed.
-func Restore(ctx context.Context, from io.Reader, to Storage, progress func(keys int64), identities ...age.Identity) (_ archive.Header, _ archive.Summary, err error) {
+// ahead of them. No server starts on it before all of it is there. If there is an error, what Restore wrote is removed.
+func Restore(ctx context.Context, from io.Reader, to Storage, progress func(keys int64), identities ...age.Identity) (archive.Header, archive.Summary, error) {
+	return restore(ctx, from, to, false, progress, identities...)
+}
+
+// restore is Restore. What a standby restores is marked, so that it can be replaced until a server uses it.
+func restore(
+	ctx context.Context, from io.Reader, to Storage, standby bool, progress func(keys int64), identities ...age.Identity,
+) (_ archive.Header, _ archive.Summary, err error) {
 	lock, err := datadir.Acquire(to.DataDir)
 	if err != nil {
 		return archive.Header{}, archive.Summary{}, err
@@ -38,22 +49,24 @@ func Restore(ctx context.Context, from io.Reader, to Storage, progress func(keys
 	if err := expectEmpty(to.DataDir); err != nil {
 		return archive.Header{}, archive.Summary{}, err
 	}
+	r := &restorer{to: to, progress: progress}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, clear(to.DataDir))
+		if err = r.close(ctx, err); err != nil && !r.remains {
+			err = errors.Join(err, clear(to.DataDir, lock))
 		}
 	}()
-	r := &restorer{to: to, progress: progress}
-	defer r.close()
+	if err := lock.BeginRestore(); err != nil {
+		return archive.Header{}, archive.Summary{}, err
+	}
 	header, summary, err := archive.Read(from, archive.Visitor{
 		Header: func(header archive.Header) error { return r.open(ctx, header) },
 		Page:   func(values []*mvccpb.KeyValue) error { return r.page(ctx, values) },
 		File:   r.file,
 	}, identities...)
-	if err != nil && to.External != nil && r.written > 0 {
-		err = fmt.Errorf("%w (remove the keys of etcd that begin with %s/ before the next attempt: %d were written)", err, r.prefix, r.written)
+	if err != nil {
+		return header, summary, err
 	}
-	return header, summary, err
+	return header, summary, r.end(ctx, lock, standby)
 }
 
 type restorer struct {
@@ -62,7 +75,12 @@ type restorer struct {
 
 	storage *etcd.Storage
 	client  *clientv3.Client
-	prefix  string
+	// was is what the keys of the backup begin with, and prefix what those in the store do.
+	was, prefix string
+	// claimed is true once the prefix is that of this restore.
+	claimed bool
+	// remains is true after a failure if keys could not be removed from the external etcd. The data directory leads to them.
+	remains bool
 	written int64
 }
 
@@ -78,36 +96,53 @@ func (r *restorer) open(ctx context.Context, header archive.Header) error {
 	if r.client, r.prefix, err = etcd.Connect(ctx, r.to.DataDir, r.to.External); err != nil {
 		return err
 	}
-	if r.prefix != header.Prefix {
-		return fmt.Errorf("the keys of the backup begin with %s, to which encrypted values are bound, and not with %s: set --etcd-prefix %s",
-			header.Prefix, r.prefix, header.Prefix)
+	r.was = header.Prefix
+	if r.to.External != nil { // first, so that the keys are found of a restore that is interrupted
+		if err := r.to.External.Save(r.to.DataDir); err != nil {
+			return err
+		}
 	}
-	present, err := r.client.Get(ctx, r.prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		return fmt.Errorf("reading the store: %w", err)
+	if err := etcd.BeginRestore(ctx, r.client, r.prefix); err != nil {
+		return err
 	}
-	if present.Count > 0 {
-		return fmt.Errorf("the store has %d keys that begin with %s/: restore into an empty one", present.Count, r.prefix)
-	}
+	r.claimed = true
 	return nil
 }
 
+// end marks what was restored as whole.
+func (r *restorer) end(ctx context.Context, lock *datadir.Lock, standby bool) error {
+	if standby {
+		if err := lock.MarkStandby(); err != nil {
+			return err
+		}
+	}
+	if err := etcd.EndRestore(ctx, r.client, r.prefix, standby && r.to.External != nil); err != nil {
+		return err
+	}
+	return lock.EndRestore()
+}
+
 func (r *restorer) page(ctx context.Context, values []*mvccpb.KeyValue) error {
-	counts := r.prefix + "/leases/" + clusterv1alpha1.SystemNamespace + "/" + clusterv1alpha1.EpochLease("")
+	counts := r.was + "/leases/" + clusterv1alpha1.SystemNamespace + "/" + clusterv1alpha1.EpochLease("")
 	var puts []clientv3.Op
 	var size int
 	for _, value := range values {
 		if strings.HasPrefix(string(value.Key), counts) {
 			continue
 		}
-		if next := len(value.Key) + len(value.Value); len(puts) == maxOperations || size+next > maxWrite {
+		if r.was != r.prefix && boundToKey(value.Value) {
+			return fmt.Errorf("the value of %s is encrypted by AES-GCM or a KMS plugin, which binds it to its key: it can be restored with the prefix %s only, and not with %s",
+				value.Key, r.was, r.prefix)
+		}
+		key := r.prefix + strings.TrimPrefix(string(value.Key), r.was)
+		if next := len(key) + len(value.Value); len(puts) == maxOperations || size+next > maxWrite {
 			if err := r.write(ctx, puts); err != nil {
 				return err
 			}
 			puts, size = nil, 0
 		}
-		puts = append(puts, clientv3.OpPut(string(value.Key), string(value.Value)))
-		size += len(value.Key) + len(value.Value)
+		puts = append(puts, clientv3.OpPut(key, string(value.Value)))
+		size += len(key) + len(value.Value)
 	}
 	if err := r.write(ctx, puts); err != nil {
 		return err
@@ -115,6 +150,13 @@ func (r *restorer) page(ctx context.Context, values []*mvccpb.KeyValue) error {
 	r.written += int64(len(values))
 	r.progress(r.written)
 	return nil
+}
+
+// boundToKey returns whether a stored value can be decrypted under its key only. secretbox, which the built-in encryption uses, and AES-CBC
+// do not authenticate the key.
+func boundToKey(value []byte) bool {
+	return bytes.HasPrefix(value, []byte("k8s:enc:")) &&
+		!bytes.HasPrefix(value, []byte("k8s:enc:secretbox:")) && !bytes.HasPrefix(value, []byte("k8s:enc:aescbc:"))
 }
 
 func (r *restorer) write(ctx context.Context, puts []clientv3.Op) error {
@@ -143,13 +185,23 @@ func (r *restorer) file(name string, content []byte) error {
 	return nil
 }
 
-func (r *restorer) close() {
+// close ends the use of the store. After a failure it removes the keys that were written to an external one.
+func (r *restorer) close(ctx context.Context, failure error) error {
+	if failure != nil && r.claimed && r.to.External != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+		defer cancel()
+		if err := etcd.RemoveRestored(ctx, r.client, r.prefix); err != nil {
+			r.remains = true
+			failure = fmt.Errorf("%w (remove %s and the keys of etcd that begin with %s/ before the next attempt: %w)", failure, r.to.DataDir, r.prefix, err)
+		}
+	}
 	if r.client != nil {
 		_ = r.client.Close()
 	}
 	if r.storage != nil {
 		r.storage.Close()
 	}
+	return failure
 }
 
 func expectEmpty(dir string) error {
@@ -165,19 +217,19 @@ func expectEmpty(dir string) error {
 	return nil
 }
 
-// clear removes what a restore wrote. The directory was empty before.
-func clear(dir string) error {
+// clear removes what a restore wrote, and at last the mark that it is not whole. The directory was empty before.
+func clear(dir string, lock *datadir.Lock) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("removing what was restored: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() == datadir.LockFile {
+		if entry.Name() == datadir.LockFile || entry.Name() == datadir.RestoringFile {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
 			return fmt.Errorf("removing what was restored: %w", err)
 		}
 	}
-	return nil
+	return lock.EndRestore()
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/backup/repository"
 )
 
@@ -22,19 +24,25 @@ import (
 const Current = "current"
 
 // ErrTakenOver is returned once a server was started on the data directory of a standby: nothing may replace it any more.
-var ErrTakenOver = errors.New("a server has taken over the standby")
+var ErrTakenOver = etcd.ErrTakenOver
 
 // restored matches the data directories of a standby: the control plane and the time of the backup.
 var restored = regexp.MustCompile(`^[0-9a-f]{8}-[0-9]{8}T[0-9]{6}Z$`)
 
 // Standby is a directory with the newest backup of a control plane, restored, so that a server can be started on it at once. It has a data
-// directory for that backup, and the link Current to it.
+// directory for that backup, and the link Current to it. With an external etcd, the keys of each backup have a prefix of their own there, and
+// the data directory leads to them.
 type Standby struct {
 	Dir  string
 	From repository.Repository
 	// ControlPlane is that of the backups to restore; empty if the repository has those of one only.
 	ControlPlane string
 	Identities   []age.Identity
+	// External is the etcd cluster that backups are restored to; its prefix is what those of the backups begin with. Nil means an etcd in the
+	// data directory.
+	External *etcd.External
+	// NewID returns a random name, which no other standby on that etcd uses. It is needed with External.
+	NewID func() string
 }
 
 // Update restores the newest backup, unless it is restored already. It returns that backup, and whether it was restored by this call. A
@@ -45,11 +53,11 @@ func (s *Standby) Update(ctx context.Context, progress func(keys int64)) (_ Stor
 		return Stored{}, false, err
 	}
 	if present != "" {
-		if unused, err := datadir.IsStandby(filepath.Join(s.Dir, present)); err != nil || !unused {
+		if unused, err := s.unused(ctx, filepath.Join(s.Dir, present)); err != nil || !unused {
 			return Stored{}, false, cmp.Or(err, ErrTakenOver)
 		}
 	}
-	if err := s.removeOthers(present); err != nil {
+	if err := s.removeOthers(ctx, present); err != nil {
 		return Stored{}, false, err
 	}
 	newest, err := Newest(ctx, s.From, s.ControlPlane)
@@ -65,7 +73,7 @@ func (s *Standby) Update(ctx context.Context, progress func(keys int64)) (_ Stor
 		return newest, false, err
 	}
 	if present != "" { // the link of a server that runs does not change
-		lock, err := lockStandby(filepath.Join(s.Dir, present))
+		lock, err := s.lockStandby(ctx, filepath.Join(s.Dir, present))
 		if err != nil {
 			return newest, false, err
 		}
@@ -113,8 +121,48 @@ func Newest(ctx context.Context, in repository.Repository, controlPlane string) 
 	return *newest, nil
 }
 
-// lockStandby locks a data directory that no server has used.
-func lockStandby(dir string) (*datadir.Lock, error) {
+// keysOf returns the external etcd that has the keys of a data directory; nil if there is none.
+func (s *Standby) keysOf(dir string) (*etcd.External, error) {
+	flags := etcd.External{}
+	if s.External != nil { // which may have other servers than when the directory was made
+		flags = *s.External
+		flags.Prefix = ""
+	}
+	saved, err := etcd.Saved(dir)
+	if err != nil || saved == nil {
+		return nil, err
+	}
+	return etcd.Choose(dir, flags)
+}
+
+// unused returns whether no server has used a data directory, or its keys in an external etcd through a copy of the directory.
+func (s *Standby) unused(ctx context.Context, dir string) (bool, error) {
+	unused, err := datadir.IsStandby(dir)
+	if err != nil || !unused {
+		return false, err
+	}
+	keys, err := s.keysOf(dir)
+	if err != nil || keys == nil {
+		return true, err
+	}
+	return keys.IsStandby(ctx)
+}
+
+// lockStandby locks a data directory that no server has used, nor its keys in an external etcd.
+func (s *Standby) lockStandby(ctx context.Context, dir string) (*datadir.Lock, error) {
+	lock, err := lockUnused(dir)
+	if err != nil {
+		return nil, err
+	}
+	if unused, err := s.unused(ctx, dir); err != nil || !unused {
+		lock.Release()
+		return nil, cmp.Or(err, ErrTakenOver)
+	}
+	return lock, nil
+}
+
+// lockUnused locks a data directory that no server has used.
+func lockUnused(dir string) (*datadir.Lock, error) {
 	lock, err := datadir.Acquire(dir)
 	if _, inUse := errors.AsType[*datadir.InUseError](err); inUse {
 		return nil, fmt.Errorf("%w: %w", ErrTakenOver, err)
@@ -135,8 +183,8 @@ const partial = "partial"
 // restore makes a data directory of a backup. It gets its name when it is complete.
 func (s *Standby) restore(ctx context.Context, from Stored, name, present string, progress func(keys int64)) (err error) {
 	dir := filepath.Join(s.Dir, partial)
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing what an interrupted restore left: %w", err)
+	if err := s.removePartial(ctx); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory of the standby: %w", err)
@@ -146,21 +194,19 @@ func (s *Standby) restore(ctx context.Context, from Stored, name, present string
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, _, err := Restore(ctx, file, Storage{DataDir: dir}, progress, s.Identities...); err != nil {
+	to := Storage{DataDir: dir}
+	if s.External != nil {
+		keys := *s.External
+		keys.Prefix = path.Join(keys.Prefix, name+"-"+s.NewID())
+		to.External = &keys
+	}
+	if _, _, err := restore(ctx, file, to, true, progress, s.Identities...); err != nil {
 		return fmt.Errorf("restoring %s: %w", from.Path, err)
 	}
 	if err := s.checkOrigin(dir, present, from); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, s.removePartial(ctx))
 	}
-	lock, err := datadir.Acquire(dir)
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
-	if err := lock.MarkStandby(); err != nil {
-		return err
-	}
-	if err := os.Rename(dir, filepath.Join(s.Dir, name)); err != nil {
+	if err := s.rename(dir, filepath.Join(s.Dir, name)); err != nil {
 		return fmt.Errorf("naming the data directory: %w", err)
 	}
 	return nil
@@ -199,7 +245,7 @@ func (s *Standby) checkOrigin(dir, present string, from Stored) error {
 }
 
 // removeOthers removes the data directories of the standby but one, unless a server uses one of them.
-func (s *Standby) removeOthers(keep string) error {
+func (s *Standby) removeOthers(ctx context.Context, keep string) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("reading what the standby has: %w", err)
@@ -208,27 +254,62 @@ func (s *Standby) removeOthers(keep string) error {
 		if !entry.IsDir() || entry.Name() == keep || !restored.MatchString(entry.Name()) {
 			continue
 		}
-		if err := s.remove(filepath.Join(s.Dir, entry.Name())); err != nil {
+		if err := s.remove(ctx, filepath.Join(s.Dir, entry.Name())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Standby) remove(dir string) error {
-	lock, err := lockStandby(dir)
+func (s *Standby) remove(ctx context.Context, dir string) error {
+	if err := s.removePartial(ctx); err != nil {
+		return err
+	}
+	lock, err := s.lockToRemove(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
 	// First it loses its name, so that what is left of an interrupted removal is none of the standby's data directories.
-	if err := os.RemoveAll(filepath.Join(s.Dir, partial)); err != nil {
+	if err := s.rename(dir, filepath.Join(s.Dir, partial)); err != nil {
 		return fmt.Errorf("removing an earlier state of the standby: %w", err)
 	}
-	if err := os.Rename(dir, filepath.Join(s.Dir, partial)); err != nil {
-		return fmt.Errorf("removing an earlier state of the standby: %w", err)
+	return s.removePartial(ctx)
+}
+
+// lockToRemove locks a data directory that no server has used, and keeps servers from its keys.
+func (s *Standby) lockToRemove(ctx context.Context, dir string) (*datadir.Lock, error) {
+	keys, err := s.keysOf(dir)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.RemoveAll(filepath.Join(s.Dir, partial)); err != nil {
+	if keys == nil {
+		return s.lockStandby(ctx, dir)
+	}
+	lock, err := lockUnused(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := keys.Withdraw(ctx); err != nil {
+		lock.Release()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// removePartial removes what an interrupted restore or removal left, at first from the external etcd: the data directory leads there.
+func (s *Standby) removePartial(ctx context.Context) error {
+	dir := filepath.Join(s.Dir, partial)
+	keys, err := s.keysOf(dir)
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		if err := keys.RemoveRestored(ctx); err != nil {
+			return fmt.Errorf("removing an earlier state of the standby: %w", err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("removing an earlier state of the standby: %w", err)
 	}
 	return nil
@@ -244,8 +325,20 @@ func (s *Standby) link(target string) error {
 	if err := os.Symlink(target, next); err != nil {
 		return fmt.Errorf("replacing what the standby has: %w", err)
 	}
-	if err := os.Rename(next, link); err != nil {
+	if err := s.rename(next, link); err != nil {
 		return fmt.Errorf("replacing what the standby has: %w", err)
 	}
 	return nil
+}
+
+// rename renames in the directory of the standby. It survives a loss of power: keys in etcd are removed after it.
+func (s *Standby) rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	dir, err := os.Open(s.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -104,6 +104,9 @@ func withoutPath(err error) error {
 	return err
 }
 
+// RestoringFile is the name of the file that marks a data directory which a backup is being restored to.
+const RestoringFile = ".restoring"
+
 // standbyFile marks a data directory of a standby: it was restored from a backup, and no server has used it.
 const standbyFile = ".standby"
 
@@ -111,16 +114,41 @@ const standbyFile = ".standby"
 func (l *Lock) dir() string { return filepath.Dir(l.file.Name()) }
 
 // MarkStandby marks the data directory as one that no server has used, until a server calls TakeOver.
-func (l *Lock) MarkStandby() error {
-	if err := os.WriteFile(filepath.Join(l.dir(), standbyFile), nil, 0o600); err != nil {
-		return fmt.Errorf("marking the data directory: %w", err)
+func (l *Lock) MarkStandby() error { return l.mark(standbyFile) }
+
+// IsStandby returns whether no server has used a data directory since MarkStandby. It takes no lock, which could keep a server from starting.
+func IsStandby(dir string) (bool, error) { return isMarked(dir, standbyFile) }
+
+// TakeOver ends the mark of a standby. A server calls it before it writes anything else, since a standby is replaced by later backups.
+func (l *Lock) TakeOver() error { return l.unmark(standbyFile) }
+
+// BeginRestore marks the data directory as one that is not whole: CheckWhole returns an error until EndRestore.
+func (l *Lock) BeginRestore() error { return l.mark(RestoringFile) }
+
+// EndRestore ends what BeginRestore began.
+func (l *Lock) EndRestore() error { return l.unmark(RestoringFile) }
+
+// CheckWhole returns an error if a restore into the data directory has not ended: a server would serve a part of what the backup has.
+func (l *Lock) CheckWhole() error {
+	restoring, err := isMarked(l.dir(), RestoringFile)
+	if err != nil {
+		return err
+	}
+	if restoring {
+		return fmt.Errorf("the restore of a backup into %s was interrupted: remove the directory, and restore again", l.dir())
 	}
 	return nil
 }
 
-// IsStandby returns whether no server has used a data directory since MarkStandby. It takes no lock, which could keep a server from starting.
-func IsStandby(dir string) (bool, error) {
-	_, err := os.Stat(filepath.Join(dir, standbyFile))
+func (l *Lock) mark(name string) error {
+	if err := os.WriteFile(filepath.Join(l.dir(), name), nil, 0o600); err != nil {
+		return fmt.Errorf("marking the data directory: %w", err)
+	}
+	return l.sync()
+}
+
+func isMarked(dir, name string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, name))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -130,21 +158,25 @@ func IsStandby(dir string) (bool, error) {
 	return true, nil
 }
 
-// TakeOver ends the mark of a standby. A server calls it before it writes anything else, since a standby is replaced by later backups.
-func (l *Lock) TakeOver() error {
-	err := os.Remove(filepath.Join(l.dir(), standbyFile))
+func (l *Lock) unmark(name string) error {
+	err := os.Remove(filepath.Join(l.dir(), name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("taking over the data directory: %w", err)
+		return fmt.Errorf("removing the mark of the data directory: %w", err)
 	}
-	dir, err := os.Open(l.dir()) // after a loss of power, the mark must not be there again
+	return l.sync()
+}
+
+// sync has marks survive a loss of power.
+func (l *Lock) sync() error {
+	dir, err := os.Open(l.dir())
 	if err != nil {
-		return fmt.Errorf("taking over the data directory: %w", err)
+		return fmt.Errorf("marking the data directory: %w", err)
 	}
 	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("taking over the data directory: %w", err)
+		return fmt.Errorf("marking the data directory: %w", err)
 	}
 	return nil
 }

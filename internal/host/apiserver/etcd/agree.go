@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -27,7 +26,7 @@ func (e *External) Agree(ctx context.Context, decide func(recorded []byte) ([]by
 	defer func() { _ = client.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
 	defer cancel()
-	key := strings.TrimSuffix(cmp.Or(e.Prefix, defaultPrefix), "/") + keysName
+	key := e.prefix() + keysName
 	for {
 		found, err := client.Get(ctx, key)
 		if err != nil {

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -21,7 +20,7 @@ func Connect(ctx context.Context, dataDir string, external *External) (_ *client
 		}
 		external = &External{Endpoints: []string{endpointIn(sockets)}}
 	} else {
-		prefix = cmp.Or(external.Prefix, defaultPrefix)
+		prefix = external.prefix()
 	}
 	client, err := external.client()
 	if err != nil {

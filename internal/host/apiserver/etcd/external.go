@@ -17,11 +17,13 @@ import (
 // ExternalEtcd is how to reach an etcd cluster.
 type External struct {
 	// Endpoints are URLs, https for TLS.
-	Endpoints []string
+	Endpoints []string `json:"endpoints"`
 	// CAFile verifies the servers; CertFile and KeyFile are the client's identity. All optional.
-	CAFile, CertFile, KeyFile string
+	CAFile   string `json:"caFile,omitempty"`
+	CertFile string `json:"certFile,omitempty"`
+	KeyFile  string `json:"keyFile,omitempty"`
 	// Prefix is the path all keys start with; empty means /registry.
-	Prefix string
+	Prefix string `json:"prefix,omitempty"`
 }
 
 // client is a connection of our own.

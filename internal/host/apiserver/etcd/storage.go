@@ -64,7 +64,7 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 	prefix, newClient := defaultPrefix, func() (*clientv3.Client, error) { return v3client.New(s.embedded.server.Server), nil }
 	if o.External != nil {
 		s.Transport = o.External.transport()
-		prefix, newClient = cmp.Or(o.External.Prefix, defaultPrefix), o.External.client
+		prefix, newClient = o.External.prefix(), o.External.client
 	} else {
 		s.embedded, err = start(ctx, filepath.Join(o.DataDir, "etcd"), cmp.Or(o.Quota, defaultQuota), o.NoFsync)
 		if err != nil {

@@ -79,10 +79,16 @@ func (o *storageFlags) read() (backup.Storage, error) {
 	if err := cli.DefaultDir(&o.dataDir); err != nil {
 		return backup.Storage{}, err
 	}
-	if len(o.etcd.Endpoints) == 0 {
-		return backup.Storage{DataDir: o.dataDir}, nil
+	external, err := ExternalEtcd(o.dataDir, o.etcd)
+	if err != nil {
+		return backup.Storage{}, err
 	}
-	return backup.Storage{DataDir: o.dataDir, External: &o.etcd}, nil
+	return backup.Storage{DataDir: o.dataDir, External: external}, nil
+}
+
+// ExternalEtcd returns the external etcd cluster of a data directory, by the flags and what a restore noted there; nil if it has none.
+func ExternalEtcd(dataDir string, flags etcd.External) (*etcd.External, error) {
+	return etcd.Choose(dataDir, flags)
 }
 
 // recipientFlags are who can decrypt a backup.

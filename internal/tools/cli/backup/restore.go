@@ -1,15 +1,19 @@
 package backup
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 	"github.com/flagship-k8s/flagship/internal/host/backup"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
@@ -58,6 +62,9 @@ Clients of the API list again, since resource versions begin anew. Who came to k
 	return c
 }
 
+// standbyPrefix is the default of --etcd-prefix for a standby.
+const standbyPrefix = "/flagship-standby"
+
 // NewFollowCommand is the command "restore follow".
 func NewFollowCommand(s cli.Streams) *cobra.Command {
 	var (
@@ -66,6 +73,7 @@ func NewFollowCommand(s cli.Streams) *cobra.Command {
 		dir          string
 		controlPlane string
 		every        time.Duration
+		external     etcd.External
 	)
 	c := &cobra.Command{
 		Use:   "follow --from LOCATION --dir DIR",
@@ -78,9 +86,13 @@ The standby is one backup behind at most; how far that is, 'flagship backup sche
 it, it is not replaced any more, and this command ends. That server writes nothing to the members that the control plane wrote to
 before, until 'flagship restore resume'.
 
-The standby has an embedded etcd. With an external one, run more servers instead, or a mirror of etcd.`,
-		Example: `  flagship restore follow --from s3://backups/production --dir /var/lib/flagship-standby --passphrase-file /etc/flagship/passphrase`,
-		Args:    cobra.NoArgs,
+The standby has an embedded etcd, or with --etcd-servers an external one. There each backup has a prefix of its own below
+--etcd-prefix, which the data directory names to the server. The keys of an earlier backup are removed after the next one is
+whole, and no others; once a server uses them, they stay. Values that are encrypted by AES-GCM or a KMS plugin are bound to their
+keys, and cannot be restored there.`,
+		Example: `  flagship restore follow --from s3://backups/production --dir /var/lib/flagship-standby --passphrase-file /etc/flagship/passphrase
+  flagship restore follow --from s3://backups/production --dir /var/lib/flagship-standby --passphrase-file /etc/flagship/passphrase --etcd-servers https://etcd1:2379`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dir == "" {
 				return cli.UsageErrorf("--dir DIR is needed: the directory of the standby")
@@ -97,12 +109,19 @@ The standby has an embedded etcd. With an external one, run more servers instead
 				return err
 			}
 			standby := &backup.Standby{Dir: dir, From: in, ControlPlane: controlPlane, Identities: identities}
+			if len(external.Endpoints) > 0 {
+				external.Prefix = cmp.Or(external.Prefix, standbyPrefix)
+				standby.External, standby.NewID = &external, func() string { return strings.ToLower(rand.Text()) }
+			}
 			return follow(c.Context(), s, standby, every)
 		},
 	}
 	from.Add(c, "from", "where the backups are kept: DIR, s3://BUCKET or s3://BUCKET/PREFIX")
 	with.add(c)
 	c.Flags().StringVar(&dir, "dir", "", "directory of the standby")
+	EtcdFlags(c.Flags(), &external)
+	c.Flags().Lookup("etcd-servers").Usage = "URLs of an external etcd cluster that the standby has its keys in (default: embedded)"
+	c.Flags().Lookup("etcd-prefix").Usage = "what the prefixes of the backups begin with in etcd (default " + standbyPrefix + ")"
 	c.Flags().StringVar(&controlPlane, "control-plane", "", "control plane whose backups are restored, as 'flagship backup list' prints it (default: the only one)")
 	c.Flags().DurationVar(&every, "every", time.Minute, "how often newer backups are listed")
 	return c

@@ -42,8 +42,8 @@ func newServerCommand(s cli.Streams) *cobra.Command {
 		Short: "Run the control plane alone",
 		Long: `Runs the control plane: API server, storage, scheduler and controllers, in this process, until SIGINT or SIGTERM.
 
-Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers. Several servers on one
-etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.
+Storage is an embedded etcd in the data directory, or an external etcd cluster with --etcd-servers, or with the file etcd.json
+that 'flagship restore' writes into the data directory. Several servers on one etcd cluster share the files in DIR/pki and elect a leader for the controllers; put any TCP load balancer in front of them.
 
 It listens on 127.0.0.1, for clients on this machine, unless --bind-address is given.
 
@@ -73,10 +73,10 @@ environment over the file.`,
 			if mode := o.Evict.PurgeMode; mode != policyv1alpha1.PurgeModeGracefully && mode != policyv1alpha1.PurgeModeDirectly {
 				return cli.UsageErrorf("--no-execute-taint-eviction-purge-mode must be Gracefully or Directly, not %q", mode)
 			}
-			if len(etcd.Endpoints) > 0 {
-				o.Server.ExternalEtcd = &etcd
-				o.LeaderElection = true
-			} else if o.ShardMembers {
+			if o.Server.ExternalEtcd, err = backup.ExternalEtcd(o.Server.DataDir, etcd); err != nil {
+				return err
+			}
+			if o.LeaderElection = o.Server.ExternalEtcd != nil; o.ShardMembers && !o.LeaderElection {
 				return cli.UsageErrorf("--shard-members needs --etcd-servers: members are shared by several servers on one etcd cluster")
 			}
 			cli.LogTo(s.Err)
