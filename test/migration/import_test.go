@@ -34,6 +34,7 @@ var boatKind = schema.GroupVersionKind{Group: "harbour.example.com", Version: "v
 // another control plane take them over. No object in a member is changed before the cut-over; by it only the marks in the metadata are. Then
 // a third control plane gets them.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	source, target := fleettest.StartHub(t), fleettest.StartHub(t)
 	members := map[string]*fleettest.Part{}
 	for _, name := range []string{"east", "west"} {
@@ -48,7 +49,7 @@ func TestImport(t *testing.T) {
 		hold(t, source, name)
 	}
 	for _, member := range members {
-		asKarmada(t, member)
+		asKarmada(t, member, "karmada-controller-manager")
 	}
 	before := map[string]map[string]object{}
 	for name, member := range members {
@@ -176,7 +177,7 @@ func exports(t *testing.T, from *fleettest.Part, members map[string]*fleettest.P
 	// The other one is Flagship, too, and does not take what has the marks of another control plane. Karmada does not read them.
 	for name, member := range members {
 		hold(t, from, name)
-		asKarmada(t, member)
+		asKarmada(t, member, "karmada-controller-manager")
 	}
 	if r := fleettest.Flagship(t, append(exporting, "--cut-over")...); r.Code != 0 || strings.Count(r.Stdout, "is given away") != 2 {
 		t.Fatalf("the cut-over: %d %s%s", r.Code, r.Stdout, r.Stderr)
@@ -293,11 +294,19 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, boatKind,
 }
 
+// served are those of kinds that a member has.
+func served(member *fleettest.Part) []schema.GroupVersionKind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind schema.GroupVersionKind) bool {
+		_, err := member.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		return meta.IsNoMatchError(err)
+	})
+}
+
 // managed lists the objects of a member that a control plane manages.
 func managed(t *testing.T, member *fleettest.Part) []unstructured.Unstructured {
 	t.Helper()
 	var all []unstructured.Unstructured
-	for _, kind := range kinds {
+	for _, kind := range served(member) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		if err := member.List(t.Context(), list, client.MatchingLabels{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue}); err != nil {
@@ -328,8 +337,8 @@ func objectsOf(t *testing.T, member *fleettest.Part) map[string]object {
 }
 
 // asKarmada gives the managed objects of a member the form in which Karmada leaves them: without marks of Flagship, and with fields that
-// belong to its controller by plain updates.
-func asKarmada(t *testing.T, member *fleettest.Part) {
+// belong to its controller, or to its agent, by plain updates.
+func asKarmada(t *testing.T, member *fleettest.Part, manager string) {
 	t.Helper()
 	for _, o := range managed(t, member) {
 		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -342,11 +351,11 @@ func asKarmada(t *testing.T, member *fleettest.Part) {
 			entries := o.GetManagedFields()
 			for i := range entries {
 				if strings.HasPrefix(entries[i].Manager, "flagship") {
-					entries[i].Manager, entries[i].Operation = "karmada-controller-manager", metav1.ManagedFieldsOperationUpdate
+					entries[i].Manager, entries[i].Operation = manager, metav1.ManagedFieldsOperationUpdate
 				}
 			}
 			o.SetManagedFields(entries)
-			return member.Update(t.Context(), &o, client.FieldOwner("karmada-controller-manager"))
+			return member.Update(t.Context(), &o, client.FieldOwner(manager))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +366,7 @@ func asKarmada(t *testing.T, member *fleettest.Part) {
 // taken waits until all managed objects of a member have the marks of one control plane.
 func taken(t *testing.T, member *fleettest.Part) {
 	t.Helper()
-	for _, kind := range kinds {
+	for _, kind := range served(member) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		fleettest.ExpectListed(t, member.Cluster, list, "", func(all *unstructured.UnstructuredList) error {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
@@ -46,7 +47,15 @@ type Comparison struct {
 }
 
 // contents are the manifests of the Works of a control plane, by cluster and object.
-type contents map[string]map[string]*unstructured.Unstructured
+type contents map[string]map[string]*manifest
+
+// manifest is an object as a Work has it.
+type manifest struct {
+	*unstructured.Unstructured
+	// own is true for what a control plane writes for itself: the rights of its account that impersonates, and the definitions of
+	// ServiceExports and ServiceImports, which Karmada leaves to users. They may differ: a definition that is there stays as it is.
+	own bool
+}
 
 // Compare reads the Works of both control planes for the Clusters of the source.
 func Compare(ctx context.Context, source, target *ControlPlane) (*Comparison, error) {
@@ -92,17 +101,18 @@ func Settled(ctx context.Context, source, target *ControlPlane, patience time.Du
 	return last, nil
 }
 
-func (c *Comparison) compare(cluster string, before, after map[string]*unstructured.Unstructured) {
+func (c *Comparison) compare(cluster string, before, after map[string]*manifest) {
 	all := sets.KeySet(before).Union(sets.KeySet(after))
 	for _, object := range sets.List(all) {
 		was, is := before[object], after[object]
 		switch {
+		case was != nil && was.own || is != nil && is.own:
 		case is == nil:
 			c.Differences = append(c.Differences, Difference{cluster, Orphaned, object, nil})
 		case was == nil:
 			c.Differences = append(c.Differences, Difference{cluster, Added, object, nil})
 		default:
-			if fields := differing("", content(was), content(is)); len(fields) > 0 {
+			if fields := differing("", content(was.Unstructured), content(is.Unstructured)); len(fields) > 0 {
 				c.Differences = append(c.Differences, Difference{cluster, Changed, object, fields})
 				continue
 			}
@@ -170,12 +180,14 @@ func (c *ControlPlane) contents(ctx context.Context) (contents, error) {
 			return fmt.Errorf("reading Work %s/%s: %w", work.GetNamespace(), work.GetName(), err)
 		}
 		if all[cluster] == nil {
-			all[cluster] = map[string]*unstructured.Unstructured{}
+			all[cluster] = map[string]*manifest{}
 		}
 		for _, m := range manifests {
 			if object, ok := m.(map[string]any); ok {
 				obj := &unstructured.Unstructured{Object: object}
-				all[cluster][describe(obj)+" ("+work.GetName()+")"] = obj
+				own := obj.GetLabels()[clusterv1alpha1.SystemLabel] == clusterv1alpha1.SystemLabelValue ||
+					work.GetLabels()[multiclusterv1beta1.ExportRoleLabel] == multiclusterv1beta1.RoleDefinition
+				all[cluster][describe(obj)+" ("+work.GetName()+")"] = &manifest{obj, own}
 			}
 		}
 		return nil

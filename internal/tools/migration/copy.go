@@ -116,13 +116,23 @@ func (c *Copier) taken(ctx context.Context, p *Plan) ([]string, error) {
 		}
 		_, waits := present.GetAnnotations()[clusterv1alpha1.HoldDispatchingAnnotation]
 		if c.Held == "" {
-			waits = text(present, "spec", "secretRef", "name") == ""
+			waits = text(present, "spec", "secretRef", "name") == "" && !c.given(item.object)
 		}
 		if c.isCopy(present) && !waits {
 			names = append(names, present.GetName())
 		}
 	}
 	return names, nil
+}
+
+// given returns whether a Cluster was given to the target by an export. In Pull mode it has no credentials that show it.
+func (c *Copier) given(cluster *unstructured.Unstructured) bool {
+	return cluster.GetAnnotations()[clusterv1alpha1.HoldDispatchingAnnotation] == GivenTo(c.Target.Address)
+}
+
+// GivenTo is why an exported Cluster is held, for people: the value of its annotation.
+func GivenTo(address string) string {
+	return "exported to " + address + "; 'flagship restore resume' takes it back"
 }
 
 func (c *Copier) copy(ctx context.Context, p *Plan, item Item, outcome *Outcome) error {

@@ -109,13 +109,16 @@ func TestHeld(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	const marks = "labels: {karmada.io/managed: 'true', own: l}, annotations: {work.karmada.io/name: w, resourcetemplate.karmada.io/uid: "
-	object := func(uid, rest string) *unstructured.Unstructured {
-		return parsed(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, creationTimestamp: null, "+marks+uid+"}}, "+rest+"}")
+	object := func(uid, rest string) *manifest {
+		return &manifest{Unstructured: parsed(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, creationTimestamp: null, "+marks+uid+"}}, "+rest+"}")}
 	}
-	before := map[string]*unstructured.Unstructured{
+	own := func(rest string) *manifest { return &manifest{object("1", rest).Unstructured, true} }
+	before := map[string]*manifest{
+		"own": own("data: {a: x}"), "ownBefore": own("data: {}"), "ownOfOne": object("1", "data: {a: x}"),
 		"same": object("1", "data: {a: x}, b: null"), "changed": object("1", "data: {a: x, b: y}, list: [1, 2]"), "orphan": object("1", "data: {}"),
 	}
-	after := map[string]*unstructured.Unstructured{
+	after := map[string]*manifest{
+		"own": own("data: {a: y}"), "ownAfter": own("data: {}"), "ownOfOne": own("data: {a: y}"),
 		"same": object("2", "data: {a: x}"), "changed": object("2", "data: {a: z, b: y, c: n}, list: [2, 1]"), "added": object("2", "data: {}"),
 	}
 	c := &Comparison{}

@@ -45,16 +45,22 @@ func ReleaseBrake(ctx context.Context, hub *rest.Config, o ReleaseOptions) ([]st
 	return annotateAll(ctx, c, names, key, value)
 }
 
-// ResumeDispatching lets a control plane write to clusters again that have the condition DispatchingHeld: to all of them, if none is
-// named. With operations it makes only these writes, and others wait, also those that were allowed before. It returns the names of those
+// ResumeDispatching lets a control plane write to clusters again: if none is named, to all that have the condition DispatchingHeld, or the
+// annotation for it, since the condition of a cluster in Pull mode comes from its agent, which may not run yet. With operations it makes only these writes, and others wait, also those that were allowed before. It returns the names of those
 // for which that was written.
 func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters, operations []string, now time.Time) ([]string, error) {
 	c, err := newHubClient(hub)
 	if err != nil {
 		return nil, err
 	}
-	if clusters, err = orAllWith(ctx, c, clusters, clusterv1alpha1.ClusterConditionDispatchingHeld); err != nil {
-		return nil, err
+	if len(clusters) == 0 {
+		held := func(cluster *clusterv1alpha1.Cluster) bool {
+			_, annotated := cluster.Annotations[clusterv1alpha1.HoldDispatchingAnnotation]
+			return annotated || meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionDispatchingHeld)
+		}
+		if clusters, err = clustersThat(ctx, c, held); err != nil {
+			return nil, err
+		}
 	}
 	at := now.UTC().Format(time.RFC3339)
 	return eachOf(clusters, func(name string) error {
@@ -75,7 +81,9 @@ func orAllWith(ctx context.Context, c client.Client, named []string, condition s
 	if len(named) > 0 {
 		return named, nil
 	}
-	return clustersWith(ctx, c, condition)
+	return clustersThat(ctx, c, func(cluster *clusterv1alpha1.Cluster) bool {
+		return meta.IsStatusConditionTrue(cluster.Status.Conditions, condition)
+	})
 }
 
 // HoldDispatching has a control plane write nothing to clusters until ResumeDispatching. Reason is for people. The condition DispatchingHeld
@@ -112,15 +120,15 @@ func eachOf(clusters []string, write func(cluster string) error) ([]string, erro
 	return done, errors.Join(faults...)
 }
 
-// clustersWith names the Clusters of which a condition is True.
-func clustersWith(ctx context.Context, c client.Client, condition string) ([]string, error) {
+// clustersThat names the Clusters that match.
+func clustersThat(ctx context.Context, c client.Client, match func(*clusterv1alpha1.Cluster) bool) ([]string, error) {
 	var clusters clusterv1alpha1.ClusterList
 	if err := c.List(ctx, &clusters); err != nil {
 		return nil, fmt.Errorf("listing the clusters: %w", err)
 	}
 	var names []string
 	for i := range clusters.Items {
-		if meta.IsStatusConditionTrue(clusters.Items[i].Status.Conditions, condition) {
+		if match(&clusters.Items[i]) {
 			names = append(names, clusters.Items[i].Name)
 		}
 	}

@@ -70,7 +70,7 @@ func (o *options) give(ctx context.Context, s cli.Streams) error {
 	if len(names) == 0 {
 		names = p.Clusters()
 	}
-	if err := membership.HoldDispatching(ctx, o.ownConfig, names, "exported to "+o.other.Address+"; 'flagship restore resume' takes it back"); err != nil {
+	if err := membership.HoldDispatching(ctx, o.ownConfig, names, migration.GivenTo(o.other.Address)); err != nil {
 		return err
 	}
 	if err := migration.AwaitHeld(ctx, o.own, names); err != nil {
