@@ -135,8 +135,8 @@ bench-fleet: build ## Measure a control plane with 200 members that are light st
 	@$(BIN) bench fleet $(BENCH) --json bin/bench-fleet.json
 
 .PHONY: release
-release: bin/goreleaser ## Publish what .goreleaser.yaml describes, from a tagged commit (needs syft, and the rights to publish).
-	LDFLAGS="$(LDFLAGS)" bin/goreleaser release --clean
+release: bin/goreleaser bin/syft ## Publish what .goreleaser.yaml describes, from a tagged commit (needs the rights to publish).
+	PATH="$(abspath bin):$$PATH" LDFLAGS="$(LDFLAGS)" bin/goreleaser release --clean --timeout 3h
 
 .PHONY: release-check
 # Not in the gate: goreleaser links the clients of all clouds, which takes three minutes of processor time to build.
@@ -144,8 +144,18 @@ release-check: bin/goreleaser ## Check .goreleaser.yaml.
 	LDFLAGS="$(LDFLAGS)" bin/goreleaser check
 
 .PHONY: release-snapshot
-release-snapshot: bin/goreleaser ## Build the archives, the package and the plugin's manifest in dist/, without images and publishing.
-	LDFLAGS="$(LDFLAGS)" bin/goreleaser release --snapshot --clean --skip=ko,sbom
+# The first time compiles Kubernetes for four platforms: the better part of an hour on two cores.
+release-snapshot: bin/goreleaser bin/syft ## Build the archives, packages, their SBOMs and the plugin's manifest in dist/, without images and publishing.
+	PATH="$(abspath bin):$$PATH" LDFLAGS="$(LDFLAGS)" bin/goreleaser release --snapshot --clean --skip=ko --timeout 3h
+
+.PHONY: test-images
+# With --snapshot, goreleaser gives images to a Docker daemon, which a machine may lack.
+test-images: bin/goreleaser ## Make the images of .goreleaser.yaml for this platform, in a registry inside the test (its own module).
+	cd hack/goreleaser && LDFLAGS="$(LDFLAGS)" $(GO) test -vet=off -count=1 -timeout 40m ./...
+
+.PHONY: test-reproducible
+test-reproducible: ## Build flagship-agent twice as a release does, the second time without a build cache, and compare the bytes (minutes).
+	TAGS="$(AGENT_TAGS)" LDFLAGS="$(LDFLAGS)" ./hack/reproducible.sh flagship-agent
 
 .PHONY: release-files
 # The date of manual pages is that of the commit, so that two builds have the same bytes.
@@ -157,6 +167,10 @@ release-files:
 bin/goreleaser: hack/goreleaser/go.mod
 	@mkdir -p bin
 	cd hack/goreleaser && $(GO) build -o ../../bin/goreleaser github.com/goreleaser/goreleaser/v2
+
+bin/syft: hack/syft/go.mod
+	@mkdir -p bin
+	cd hack/syft && $(GO) build -trimpath -ldflags "-s -w" -o ../../bin/syft github.com/anchore/syft/cmd/syft
 
 .PHONY: generate
 generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions, docs/reference and the dependency lists.

@@ -19,12 +19,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -81,6 +83,21 @@ func TestAPIServerAcceptsTheObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for name, i := range installations() {
+		t.Run(name, func(t *testing.T) {
+			newNamespace(t, kubernetes.NewForConfigOrDie(config), i.namespace)
+			objects, err := render(t, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply(t, config, i, objects)
+		})
+	}
+}
+
+// apply applies the objects of an installation, as Helm does.
+func apply(t *testing.T, config *rest.Config, i installation, objects []*unstructured.Unstructured) {
+	t.Helper()
 	disco, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -90,36 +107,27 @@ func TestAPIServerAcceptsTheObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
-	for name, i := range installations() {
-		t.Run(name, func(t *testing.T) {
-			newNamespace(t, kubernetes.NewForConfigOrDie(config), i.namespace)
-			objects, err := render(t, i)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, object := range objects {
-				if object.GetAPIVersion() == monitoring {
-					continue // the member has no Prometheus operator
-				}
-				gvk := object.GroupVersionKind()
-				mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
-				if mapping.Scope.Name() == "namespace" {
-					resource = client.Resource(mapping.Resource).Namespace(i.namespace)
-				}
-				content, err := object.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
-				options := metav1.PatchOptions{FieldManager: "helm", FieldValidation: metav1.FieldValidationStrict, Force: new(true)}
-				if _, err := resource.Patch(t.Context(), object.GetName(), types.ApplyPatchType, content, options); err != nil {
-					t.Errorf("%s %s: %v", gvk.Kind, object.GetName(), err)
-				}
-			}
-		})
+	for _, object := range objects {
+		if object.GetAPIVersion() == monitoring {
+			continue // the member has no Prometheus operator
+		}
+		gvk := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
+		if mapping.Scope.Name() == "namespace" {
+			resource = client.Resource(mapping.Resource).Namespace(i.namespace)
+		}
+		content, err := object.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := metav1.PatchOptions{FieldManager: "helm", FieldValidation: metav1.FieldValidationStrict, Force: new(true)}
+		if _, err := resource.Patch(t.Context(), object.GetName(), types.ApplyPatchType, content, options); err != nil {
+			t.Errorf("%s %s: %v", gvk.Kind, object.GetName(), err)
+		}
 	}
 }
 
@@ -137,6 +145,19 @@ func newNamespace(t *testing.T, client kubernetes.Interface, name string) {
 // run starts a process, waits until it prints a line, and ends it with the test.
 func run(t *testing.T, command *exec.Cmd, line string) {
 	t.Helper()
+	ready, ended := start(t, command, line)
+	select {
+	case <-ready:
+	case <-ended:
+		t.Fatalf("it ended: %s", command.Stderr)
+	case <-time.After(patience):
+		t.Fatal("it is not ready")
+	}
+}
+
+// start starts a process, and ends it with the test. Ready is closed when it prints a line, and ended when it ends.
+func start(t *testing.T, command *exec.Cmd, line string) (ready, ended <-chan struct{}) {
+	t.Helper()
 	var faults bytes.Buffer
 	command.Stderr = &faults
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
@@ -147,29 +168,26 @@ func run(t *testing.T, command *exec.Cmd, line string) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready, ended := make(chan struct{}), make(chan struct{})
+	printed, waited := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(waited)
 		found := false
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			if !found && strings.Contains(lines.Text(), line) {
 				found = true
-				close(ready)
+				close(printed)
 			}
 		}
 		_ = command.Wait() // it ends by a signal
 	}()
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		<-ended
+		<-waited
+		if t.Failed() {
+			t.Logf("%s:\n%s", command.Args, &faults)
+		}
 	})
-	select {
-	case <-ready:
-	case <-ended:
-		t.Fatalf("it ended: %s", &faults)
-	case <-time.After(patience):
-		t.Fatal("it is not ready")
-	}
+	return printed, waited
 }
 
 func freePort(t *testing.T) int {
