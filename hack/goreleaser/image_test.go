@@ -45,7 +45,8 @@ func TestImages(t *testing.T) {
 	config := configuration(t, host, base)
 	command := exec.CommandContext(t.Context(), "bin/goreleaser", "release", "--config", config, "--clean", "--timeout", "40m", "--skip=validate,announce,before")
 	command.Dir = root
-	command.Env = append(os.Environ(), "GORELEASER_CURRENT_TAG=v0.0.1", "GITHUB_TOKEN=none")
+	command.Env = append(os.Environ(), "GORELEASER_CURRENT_TAG=v0.0.1", "GITHUB_TOKEN=none",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=remote.origin.url", "GIT_CONFIG_VALUE_0=https://github.com/flagship-k8s/flagship") // a clone may have none
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
