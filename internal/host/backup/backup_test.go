@@ -31,7 +31,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func ignore(int64) {}
 
 // key is the identity that decrypts the backups of a test.
-func key(t *testing.T) *age.X25519Identity {
+func key(t testing.TB) *age.X25519Identity {
 	t.Helper()
 	i, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -41,7 +41,7 @@ func key(t *testing.T) *age.X25519Identity {
 }
 
 // dataDir makes the directory of a control plane whose storage runs until the test ends.
-func dataDir(t *testing.T) backup.Storage {
+func dataDir(t testing.TB) backup.Storage {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	serve(t, dir)
@@ -60,7 +60,7 @@ func dataDir(t *testing.T) backup.Storage {
 	return backup.Storage{DataDir: dir}
 }
 
-func serve(t *testing.T, dir string) {
+func serve(t testing.TB, dir string) {
 	t.Helper()
 	store, err := etcd.Open(t.Context(), etcd.Options{DataDir: dir, NoFsync: true, Clock: clock.RealClock{}})
 	if err != nil {
@@ -93,7 +93,7 @@ func external(t *testing.T) *etcd.External {
 	return &etcd.External{Endpoints: []string{endpoint.String()}}
 }
 
-func connect(t *testing.T, s backup.Storage) *clientv3.Client {
+func connect(t testing.TB, s backup.Storage) *clientv3.Client {
 	t.Helper()
 	client, _, err := etcd.Connect(t.Context(), s.DataDir, s.External)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestARestoreThatFailsLeavesNothing(t *testing.T) {
 	}{
 		"Short":           {t.Context(), saved[:len(saved)-1], nil, ignore, "corrupted or tampered with"},
 		"StoreNotFree":    {t.Context(), saved, full, ignore, "restore into an empty one"},
-		"Bound":           {t.Context(), sealed, &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, ignore, "can be restored with the prefix /registry only"},
+		"Bound":           {t.Context(), sealed, &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, ignore, "set --encryption-provider-config to that of the server"},
 		"ShortOutside":    {t.Context(), saved[:len(saved)-1], &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, ignore, "corrupted or tampered with"},
 		"Canceled":        {canceled, saved, nil, func(int64) { cancel() }, "context canceled"},
 		"CanceledOutside": {canceledToo, saved, &etcd.External{Endpoints: full.Endpoints, Prefix: "/fleet"}, func(int64) { cancelToo() }, "context canceled"},

@@ -31,6 +31,9 @@ type Storage struct {
 	DataDir string
 	// External is the etcd cluster of the control plane. Nil means the etcd inside the server that uses DataDir.
 	External *etcd.External
+	// EncryptionConfig is the path of the EncryptionConfiguration of the server, if that is not the built-in one. A restore reads it for values
+	// that are bound to their keys, if those get another prefix.
+	EncryptionConfig string
 }
 
 const (

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +48,8 @@ func restore(
 	if err := expectEmpty(to.DataDir); err != nil {
 		return archive.Header{}, archive.Summary{}, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r := &restorer{to: to, progress: progress}
 	defer func() {
 		if err = r.close(ctx, err); err != nil && !r.remains {
@@ -77,6 +78,7 @@ type restorer struct {
 	client  *clientv3.Client
 	// was is what the keys of the backup begin with, and prefix what those in the store do.
 	was, prefix string
+	rebinder    *rebinder
 	// claimed is true once the prefix is that of this restore.
 	claimed bool
 	// remains is true after a failure if keys could not be removed from the external etcd. The data directory leads to them.
@@ -97,6 +99,9 @@ func (r *restorer) open(ctx context.Context, header archive.Header) error {
 		return err
 	}
 	r.was = header.Prefix
+	if r.rebinder, err = newRebinder(ctx, r.was, r.prefix, r.to.EncryptionConfig); err != nil {
+		return err
+	}
 	if r.to.External != nil { // first, so that the keys are found of a restore that is interrupted
 		if err := r.to.External.Save(r.to.DataDir); err != nil {
 			return err
@@ -130,19 +135,21 @@ func (r *restorer) page(ctx context.Context, values []*mvccpb.KeyValue) error {
 		if strings.HasPrefix(string(value.Key), counts) {
 			continue
 		}
-		if r.was != r.prefix && boundToKey(value.Value) {
-			return fmt.Errorf("the value of %s is encrypted by AES-GCM or a KMS plugin, which binds it to its key: it can be restored with the prefix %s only, and not with %s",
-				value.Key, r.was, r.prefix)
+		key, content := r.prefix+strings.TrimPrefix(string(value.Key), r.was), value.Value
+		if r.was != r.prefix && boundToKey(content) {
+			var err error
+			if content, err = r.rebinder.rebind(ctx, string(value.Key), content); err != nil {
+				return err
+			}
 		}
-		key := r.prefix + strings.TrimPrefix(string(value.Key), r.was)
-		if next := len(key) + len(value.Value); len(puts) == maxOperations || size+next > maxWrite {
+		if next := len(key) + len(content); len(puts) == maxOperations || size+next > maxWrite {
 			if err := r.write(ctx, puts); err != nil {
 				return err
 			}
 			puts, size = nil, 0
 		}
-		puts = append(puts, clientv3.OpPut(key, string(value.Value)))
-		size += len(key) + len(value.Value)
+		puts = append(puts, clientv3.OpPut(key, string(content)))
+		size += len(key) + len(content)
 	}
 	if err := r.write(ctx, puts); err != nil {
 		return err
@@ -150,13 +157,6 @@ func (r *restorer) page(ctx context.Context, values []*mvccpb.KeyValue) error {
 	r.written += int64(len(values))
 	r.progress(r.written)
 	return nil
-}
-
-// boundToKey returns whether a stored value can be decrypted under its key only. secretbox, which the built-in encryption uses, and AES-CBC
-// do not authenticate the key.
-func boundToKey(value []byte) bool {
-	return bytes.HasPrefix(value, []byte("k8s:enc:")) &&
-		!bytes.HasPrefix(value, []byte("k8s:enc:secretbox:")) && !bytes.HasPrefix(value, []byte("k8s:enc:aescbc:"))
 }
 
 func (r *restorer) write(ctx context.Context, puts []clientv3.Op) error {

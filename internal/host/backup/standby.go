@@ -41,6 +41,8 @@ type Standby struct {
 	// External is the etcd cluster that backups are restored to; its prefix is what those of the backups begin with. Nil means an etcd in the
 	// data directory.
 	External *etcd.External
+	// EncryptionConfig is that of Storage.
+	EncryptionConfig string
 	// NewID returns a random name, which no other standby on that etcd uses. It is needed with External.
 	NewID func() string
 }
@@ -194,7 +196,7 @@ func (s *Standby) restore(ctx context.Context, from Stored, name, present string
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	to := Storage{DataDir: dir}
+	to := Storage{DataDir: dir, EncryptionConfig: s.EncryptionConfig}
 	if s.External != nil {
 		keys := *s.External
 		keys.Prefix = path.Join(keys.Prefix, name+"-"+s.NewID())

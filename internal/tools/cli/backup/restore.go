@@ -21,8 +21,9 @@ import (
 // NewFromCommand is the command "restore from".
 func NewFromCommand(s cli.Streams) *cobra.Command {
 	var (
-		storage storageFlags
-		one     backupFlags
+		storage    storageFlags
+		one        backupFlags
+		encryption string
 	)
 	c := &cobra.Command{
 		Use:   "from BACKUP --data-dir DIR",
@@ -43,6 +44,7 @@ Clients of the API list again, since resource versions begin anew. Who came to k
 			if err != nil {
 				return err
 			}
+			to.EncryptionConfig = encryption
 			identities, file, err := one.open(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -59,6 +61,7 @@ Clients of the API list again, since resource versions begin anew. Who came to k
 	}
 	storage.add(c)
 	one.add(c)
+	encryptionFlag(c, &encryption)
 	return c
 }
 
@@ -74,6 +77,7 @@ func NewFollowCommand(s cli.Streams) *cobra.Command {
 		controlPlane string
 		every        time.Duration
 		external     etcd.External
+		encryption   string
 	)
 	c := &cobra.Command{
 		Use:   "follow --from LOCATION --dir DIR",
@@ -89,7 +93,7 @@ before, until 'flagship restore resume'.
 The standby has an embedded etcd, or with --etcd-servers an external one. There each backup has a prefix of its own below
 --etcd-prefix, which the data directory names to the server. The keys of an earlier backup are removed after the next one is
 whole, and no others; once a server uses them, they stay. Values that are encrypted by AES-GCM or a KMS plugin are bound to their
-keys, and cannot be restored there.`,
+keys: they are encrypted anew, with --encryption-provider-config.`,
 		Example: `  flagship restore follow --from s3://backups/production --dir /var/lib/flagship-standby --passphrase-file /etc/flagship/passphrase
   flagship restore follow --from s3://backups/production --dir /var/lib/flagship-standby --passphrase-file /etc/flagship/passphrase --etcd-servers https://etcd1:2379`,
 		Args: cobra.NoArgs,
@@ -108,7 +112,7 @@ keys, and cannot be restored there.`,
 			if err != nil {
 				return err
 			}
-			standby := &backup.Standby{Dir: dir, From: in, ControlPlane: controlPlane, Identities: identities}
+			standby := &backup.Standby{Dir: dir, From: in, ControlPlane: controlPlane, Identities: identities, EncryptionConfig: encryption}
 			if len(external.Endpoints) > 0 {
 				external.Prefix = cmp.Or(external.Prefix, standbyPrefix)
 				standby.External, standby.NewID = &external, func() string { return strings.ToLower(rand.Text()) }
@@ -120,11 +124,16 @@ keys, and cannot be restored there.`,
 	with.add(c)
 	c.Flags().StringVar(&dir, "dir", "", "directory of the standby")
 	EtcdFlags(c.Flags(), &external)
+	encryptionFlag(c, &encryption)
 	c.Flags().Lookup("etcd-servers").Usage = "URLs of an external etcd cluster that the standby has its keys in (default: embedded)"
 	c.Flags().Lookup("etcd-prefix").Usage = "what the prefixes of the backups begin with in etcd (default " + standbyPrefix + ")"
 	c.Flags().StringVar(&controlPlane, "control-plane", "", "control plane whose backups are restored, as 'flagship backup list' prints it (default: the only one)")
 	c.Flags().DurationVar(&every, "every", time.Minute, "how often newer backups are listed")
 	return c
+}
+
+func encryptionFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "encryption-provider-config", "", "EncryptionConfiguration of the server: needed if the keys get another prefix, for values that AES-GCM or a KMS plugin binds to their keys")
 }
 
 // follow updates a standby in each period until the context ends or a server has taken it over.
