@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -190,7 +191,7 @@ func (e *External) takeOver(ctx context.Context, client *clientv3.Client, fresh 
 func stateOf(ctx context.Context, client *clientv3.Client, prefix string) (string, error) {
 	found, err := client.Get(ctx, prefix+restoredName)
 	if err != nil {
-		return "", fmt.Errorf("reading whether keys in etcd were restored: %w", err)
+		return "", fmt.Errorf("reading whether the keys in etcd at %s were restored: %w", strings.Join(client.Endpoints(), ", "), err)
 	}
 	if len(found.Kvs) == 0 {
 		return "", nil
