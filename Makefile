@@ -173,10 +173,12 @@ bin/syft: hack/syft/go.mod
 	cd hack/syft && $(GO) build -trimpath -ldflags "-s -w" -o ../../bin/syft github.com/anchore/syft/cmd/syft
 
 .PHONY: generate
-generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions, docs/reference and the dependency lists.
+# A chart cannot read files outside its directory.
+generate: ## Regenerate deepcopy functions, CRDs, OpenAPI definitions, docs/reference, the dependency lists and the files of the chart.
 	$(GO) generate ./api/...
 	rm -rf docs/reference && $(GO) run ./internal/tools/reference pages docs/reference
 	@for command in $(COMMANDS); do ./hack/dependencies.sh $$command > hack/dependencies-$$command.txt; done
+	cp deploy/observability/rules.yaml deploy/observability/dashboard.json charts/flagship/files/
 
 .PHONY: fmt
 fmt: ## Format the code.

@@ -18,6 +18,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,10 +50,11 @@ func installations() map[string]installation {
 			"pki": values{"secret": "keys"}, "persistence": values{"size": "1Gi", "storageClassName": "fast"},
 			"config":        values{"brakeShare": 0.3, "tlsSan": []any{"fleet.example.com"}, "enableBootstrapTokenAuth": true},
 			"networkPolicy": values{"from": []any{values{"namespaceSelector": values{}}}}, "serviceMonitor": values{"enabled": true, "tokenSecret": "metrics"},
+			"prometheusRule": values{"enabled": true, "labels": values{"release": "prometheus"}}, "dashboard": values{"enabled": true},
 			"env": []any{values{"name": "FLAGSHIP_HISTORY_LIMIT", "value": "5"}}, "nodeSelector": values{"disk": "fast"}, "tolerations": []any{values{"operator": "Exists"}},
 			"service": values{"type": "LoadBalancer", "annotations": values{"a": "b"}},
 		}, "imagePullSecrets": []any{values{"name": "registry"}}},
-			"ConfigMap NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor StatefulSet"},
+			"ConfigMap ConfigMap NetworkPolicy PodDisruptionBudget PrometheusRule Service Service ServiceAccount ServiceMonitor StatefulSet"},
 		"Agent": {"karmada-cluster", values{"server": values{"enabled": false}, "agent": values{
 			"enabled": true, "cluster": "far", "bootstrapSecret": "bootstrap", "config": values{"metricsBindAddress": ":8080"},
 		}}, "ClusterRole ClusterRoleBinding ConfigMap Deployment NetworkPolicy Secret ServiceAccount"},
@@ -179,8 +181,10 @@ func podOf(t *testing.T, objects []*unstructured.Unstructured) (pod corev1.PodSp
 			expectSelected(t, set.Spec.Selector, set.Spec.Template.Labels)
 		case "ConfigMap":
 			data, _, _ := unstructured.NestedStringMap(object.Object, "data")
-			for _, text := range data {
-				config = text
+			for key, text := range data {
+				if strings.HasSuffix(key, ".yaml") {
+					config = text
+				}
 			}
 		}
 		if err != nil {
@@ -199,6 +203,63 @@ func expectSelected(t *testing.T, selector *metav1.LabelSelector, labels map[str
 	}
 }
 
+// TestObservability: the alerts and the dashboard of the chart are those of deploy/observability, which the tests in test/observability check.
+func TestObservability(t *testing.T) {
+	read := func(path string) string {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	const deploy = "../../deploy/observability"
+	for _, name := range []string{"rules.yaml", "dashboard.json"} {
+		if read(filepath.Join(deploy, name)) != read(filepath.Join(chartDir, "files", name)) {
+			t.Errorf("%s/files/%s is not that of %s: run make generate", chartDir, name, deploy)
+		}
+	}
+	objects, err := render(t, installations()["Three"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, object := range objects {
+		switch object.GetKind() + "/" + object.GetName() {
+		case "PrometheusRule/flagship":
+			seen++
+			var want any
+			if err := yaml.UnmarshalStrict([]byte(read(filepath.Join(deploy, "rules.yaml"))), &want); err != nil {
+				t.Fatal(err)
+			}
+			if !equality.Semantic.DeepEqual(object.Object["spec"], want) {
+				t.Errorf("the rules are %v, want %v", object.Object["spec"], want)
+			}
+			if object.GetLabels()["release"] != "prometheus" {
+				t.Errorf("the labels of the rules are %v", object.GetLabels())
+			}
+		case "ConfigMap/flagship-dashboard":
+			seen++
+			data, _, _ := unstructured.NestedStringMap(object.Object, "data")
+			if want := read(filepath.Join(deploy, "dashboard.json")); len(data) != 1 || data["flagship.json"] != want {
+				t.Errorf("the dashboard is %v, want %s", data, want)
+			}
+			if object.GetLabels()["grafana_dashboard"] != "1" {
+				t.Errorf("the labels of the dashboard are %v", object.GetLabels())
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d of the two objects are there", seen)
+	}
+	objects, err = render(t, installation{"fleet", values{"server": values{"dashboard": values{"enabled": true, "label": "board", "labelValue": "true"}}}, ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetLabels()["board"] == "true" }) {
+		t.Error("no object has the label of server.dashboard.label")
+	}
+}
+
 // TestValuesAreRefused: values that cannot work, or that do not exist, are errors which name them.
 func TestValuesAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -211,6 +272,8 @@ func TestValuesAreRefused(t *testing.T) {
 		"ThreeKeys":    {"fleet", values{"server": values{"replicas": 3, "etcd": values{"servers": []any{"http://e:2379"}}}}, "server.pki.secret"},
 		"OwnField":     {"fleet", values{"server": values{"config": values{"dataDir": "/tmp"}}}, "dataDir"},
 		"Monitor":      {"fleet", values{"server": values{"serviceMonitor": values{"enabled": true}}}, "tokenSecret"},
+		"RuleLabels":   {"fleet", values{"server": values{"prometheusRule": values{"labels": values{"a": 1}}}}, "prometheusRule"},
+		"BoardLabel":   {"fleet", values{"server": values{"dashboard": values{"label": ""}}}, "dashboard"},
 		"AgentPlace":   {"fleet", values{"agent": values{"enabled": true, "cluster": "far", "bootstrapSecret": "b"}}, "karmada-cluster"},
 		"AgentCluster": {"karmada-cluster", values{"agent": values{"enabled": true, "bootstrapSecret": "b"}}, "agent.cluster"},
 		"AgentSecret":  {"karmada-cluster", values{"agent": values{"enabled": true, "cluster": "far"}}, "agent.bootstrapSecret"},
