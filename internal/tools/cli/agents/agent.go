@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	configurationv1alpha1 "github.com/flagship-k8s/flagship/api/configuration/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/agent"
@@ -79,27 +80,33 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 			return agent.Run(cmd.Context(), o)
 		},
 	}
-	f := c.Flags()
+	var groups cliflag.NamedFlagSets
+	f := groups.FlagSet("general")
 	settings.AddFlag(f)
 	f.StringVar(&dir, "data-dir", "", "directory with the credential of the agent (default: agents/CLUSTER in the user's state directory)")
+	f.BoolVar(&o.LeaderElection, "leader-elect", false, "have only one of several agents of the cluster act; they elect by a Lease in the cluster")
+	f = groups.FlagSet("registration")
 	f.StringVar(&kept.secret, "credential-secret", "", "name of the Secret in the cluster, in the namespace karmada-cluster, that keeps the credential (default: it is kept in --data-dir only)")
 	f.StringVar(&kept.bootstrap, "bootstrap-kubeconfig", "", "with --credential-secret: the file that 'flagship token create' wrote")
+	f = groups.FlagSet("cluster")
 	f.StringVar(&path, "cluster-kubeconfig", "", "kubeconfig of the cluster (default: the service account of this pod)")
 	f.StringVar(&contextName, "cluster-context", "", "context in that kubeconfig (default: its current one)")
-	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "where /healthz and /readyz are served over HTTP, such as :10357 (default: nowhere)")
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "where /metrics is served over HTTP, such as :8080 (default: nowhere)")
-	f.StringVar(&o.ProfilingAddress, "pprof-bind-address", "", "where /debug/pprof is served over HTTP, such as 127.0.0.1:6060 (default: nowhere)")
-	f.BoolVar(&o.LeaderElection, "leader-elect", false, "have only one of several agents of the cluster act; they elect by a Lease in the cluster")
 	f.DurationVar(&o.LeaseDuration, "cluster-lease-duration", 0, "how long the lease of the cluster is valid, which is renewed after a quarter of that (default 40s)")
 	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the cluster's readiness is read (default 10s)")
 	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long the cluster is unready before its condition Ready changes (default 30s)")
 	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before its condition Ready changes (default 30s)")
 	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
 	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not report the warnings of the cluster about what is propagated")
+	f = groups.FlagSet("monitoring")
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "where /healthz and /readyz are served over HTTP, such as :10357 (default: nowhere)")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "where /metrics is served over HTTP, such as :8080 (default: nowhere)")
+	f.StringVar(&o.ProfilingAddress, "pprof-bind-address", "", "where /debug/pprof is served over HTTP, such as 127.0.0.1:6060 (default: nowhere)")
 	traces.add(f)
+	f = groups.FlagSet("brake")
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of the objects of the cluster above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which the cluster is not braked")
+	settings.AddGroups(c, groups)
 	return c
 }
 

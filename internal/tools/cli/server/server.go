@@ -107,7 +107,7 @@ environment over the file.`,
 	historyFlags(groups.FlagSet("history"), &o, &undelete)
 	brakeFlags(groups.FlagSet("brake"), &o)
 	settings.AddFlag(groups.FlagSet("general"))
-	groupFlags(c, groups)
+	settings.AddGroups(c, groups)
 	return c
 }
 

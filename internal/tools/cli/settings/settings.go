@@ -31,8 +31,8 @@ func AddFlag(f *pflag.FlagSet) {
 	f.String(configFlag, "", "configuration file (docs/configuration.md); flags and variables of the environment win over it")
 }
 
-// SetGroup records the subject of a flag, for the reference.
-func SetGroup(f *pflag.Flag, group string) {
+// setGroup records the subject of a flag, for the reference.
+func setGroup(f *pflag.Flag, group string) {
 	if f.Annotations == nil {
 		f.Annotations = map[string][]string{}
 	}
