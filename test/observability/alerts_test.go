@@ -61,6 +61,55 @@ var scenarios = map[string]struct {
 		 flagship_credential_expiry_timestamp_seconds{cluster="m1",use="controller"} 86400x180
 		 flagship_credential_renewal_timestamp_seconds{cluster="m2",use="controller"} 0x180
 		 flagship_credential_expiry_timestamp_seconds{cluster="m2",use="controller"} 2600000x180`, map[string]string{"cluster": "m1"}, 3},
+	"FlagshipAgentCertificateExpiresSoon": {
+		`flagship_agent_certificate_expiry_timestamp_seconds{cluster="m1"} 500000x60`,
+		// An agent that renews its certificate, at the last minute; a cluster that has left.
+		`flagship_agent_certificate_expiry_timestamp_seconds{cluster="m1"} 605000x10 2592000x50
+		 flagship_agent_certificate_expiry_timestamp_seconds{cluster="m2"} 500000x5 _x55`, map[string]string{"cluster": "m1"}, 0},
+	"FlagshipControlPlaneGone": {
+		`flagship_build_info{instance="a"} 1x20 _x40
+		 flagship_agent_tunnel_connected{instance="c"} 1x60`,
+		`flagship_build_info{instance="a"} 1x20 _x40
+		 flagship_build_info{instance="b"} 1x60`, nil, 0},
+	"FlagshipServerGone": {
+		`up{instance="a",job="x"} 1x20 0x40
+		 flagship_build_info{instance="a",job="x"} 1x20 _x40
+		 up{instance="b",job="x"} 1x60
+		 flagship_build_info{instance="b",job="x"} 1x60`,
+		// Another program is down; a server restarts; a server has another address now.
+		`up{instance="other"} 0x60
+		 up{instance="a"} 1x20 0x3 1x37
+		 flagship_build_info{instance="a"} 1x20 _x3 1x37
+		 up{instance="b"} 1x20 _x40
+		 flagship_build_info{instance="b"} 1x20 _x40`, map[string]string{"instance": "a"}, 0},
+	"FlagshipNoLeader": {
+		`leader_election_master_status{name="flagship",instance="a"} 1x20 0x40
+		 leader_election_master_status{name="flagship",instance="b"} 0x60
+		 leader_election_master_status{name="other",instance="b"} 1x60`,
+		`leader_election_master_status{name="flagship",instance="a"} 1x20 0x40
+		 leader_election_master_status{name="flagship",instance="b"} 0x21 1x39`, nil, 0},
+	"FlagshipCertificateExpiresSoon": {
+		`flagship_certificate_expiry_timestamp_seconds{instance="a",name="apiserver"} 2500000x60
+		 flagship_certificate_expiry_timestamp_seconds{instance="b",name="apiserver"} 9000000x60`,
+		`flagship_certificate_expiry_timestamp_seconds{instance="a",name="apiserver"} 2600000x60`, map[string]string{"instance": "a", "name": "apiserver"}, 0},
+	"FlagshipAuthorityExpiresSoon": {
+		`flagship_certificate_expiry_timestamp_seconds{instance="a",name="ca"} 33000000x60
+		 flagship_certificate_expiry_timestamp_seconds{instance="b",name="ca"} 33000000x60`,
+		// The successor has signed since 400 days before the end; other certificates live for a year.
+		`flagship_certificate_expiry_timestamp_seconds{instance="a",name="ca"} 34000000x60
+		 flagship_certificate_expiry_timestamp_seconds{instance="a",name="apiserver"} 30000000x60`, map[string]string{"name": "ca"}, 0},
+	"FlagshipStorageRefuses": {
+		// Writes are refused, reads are not.
+		`etcd_requests_total{instance="a",operation="update",resource="leases"} 0+6x60
+		 etcd_request_errors_total{instance="a",operation="update",resource="leases"} 0+6x60
+		 etcd_requests_total{instance="a",operation="get",resource="leases"} 0+600x60
+		 etcd_request_errors_total{instance="a",operation="get",resource="leases"} 1x60`,
+		// Some clients leave before their answer; another server of etcd leads, after a minute.
+		`etcd_requests_total{instance="a",operation="list",resource="works"} 0+10x60
+		 etcd_request_errors_total{instance="a",operation="list",resource="works"} 0+4x60
+		 etcd_requests_total{instance="a",operation="update",resource="leases"} 0+6x60
+		 etcd_request_errors_total{instance="a",operation="update",resource="leases"} 0x20 6x40`,
+		map[string]string{"instance": "a", "operation": "update"}, 0},
 	"FlagshipBrakeEngaged":    {`flagship_brake_engaged{cluster="m1"} 1x60`, `flagship_brake_engaged{cluster="m1"} 0x60`, map[string]string{"cluster": "m1"}, 0},
 	"FlagshipEvictionsHeld":   {`flagship_evictions_held 2x60`, `flagship_evictions_held 0x60`, nil, 0},
 	"FlagshipDispatchingHeld": {`flagship_dispatching_held{cluster="m1"} 1x60`, `flagship_dispatching_held{cluster="m1"} 0x60`, map[string]string{"cluster": "m1"}, 0},

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,13 +108,43 @@ func startServers(t *testing.T, flags ...string) *servers {
 	return s
 }
 
-// leads returns whether a server runs the loops.
-func leads(ctx context.Context, hub *fleettest.Part) (bool, error) {
+// requests are how many of a kind failed, and all.
+type requests struct{ failed, all float64 }
+
+// etcdRequests are the requests of a server to etcd since its start, by operation.
+func etcdRequests(ctx context.Context, hub *fleettest.Part) (map[string]requests, error) {
+	text, err := metrics(ctx, hub)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]requests{}
+	for _, sample := range regexp.MustCompile(`(?m)^etcd_request(_errors|s)_total\{.*operation="(\w+)".*\} (\S+)$`).FindAllSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(string(sample[3]), 64)
+		if err != nil {
+			return nil, err
+		}
+		sum := found[string(sample[2])]
+		if string(sample[1]) == "s" {
+			sum.all += n
+		} else {
+			sum.failed += n
+		}
+		found[string(sample[2])] = sum
+	}
+	return found, nil
+}
+
+func metrics(ctx context.Context, hub *fleettest.Part) ([]byte, error) {
 	kube, err := kubernetes.NewForConfig(hub.Config)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	return kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+}
+
+// leads returns whether a server runs the loops.
+func leads(ctx context.Context, hub *fleettest.Part) (bool, error) {
+	text, err := metrics(ctx, hub)
 	if err != nil {
 		return false, err
 	}

@@ -163,6 +163,24 @@ func leaderPartitioned(t *testing.T, s *servers) {
 		}
 		return err
 	})
+	// The alert FlagshipStorageRefuses is about these metrics.
+	before, err := etcdRequests(t.Context(), s.all[old])
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server counts the requests to etcd that fail", func(ctx context.Context) error {
+		now, err := etcdRequests(ctx, s.all[old])
+		if err != nil {
+			return err
+		}
+		for operation, n := range now {
+			if failed, all := n.failed-before[operation].failed, n.all-before[operation].all; failed > 0 && failed > all/2 {
+				return nil
+			}
+		}
+		return fmt.Errorf("there were %v, and then %v", before, now)
+	})
+	t.Logf("partitioned: requests to etcd were counted as failed after %s", time.Since(cut).Round(time.Millisecond))
 	for _, link := range s.links[old] {
 		link.Set(fleettest.Trouble{})
 	}

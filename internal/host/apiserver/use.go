@@ -15,18 +15,19 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 )
 
-// Namespaces counts what is stored in each namespace, without Works: these are stored in the namespace of their cluster, and
-// for encryption the key does not say for which namespace. Hub only.
+// Namespaces counts what is stored in each namespace, without Works, whose keys have the namespace of their cluster. Hub only.
 func (s *Server) Namespaces() *storage.Namespaces { return s.storage.Namespaces }
 
-// StorageSize is the size of the database and its quota, in bytes: at the quota nothing can be written any more. The quota is
-// 0 if it is not known. Hub only.
+// StorageSize is the size of the database, and its quota at which nothing can be written, in bytes; 0 if that is not known. Hub only.
 func (s *Server) StorageSize(ctx context.Context) (used, quota int64, err error) {
 	return s.storage.Size(ctx)
 }
 
 // StorageCapacity is what an embedded etcd has to store things; false for an external one.
 func (s *Server) StorageCapacity() (etcd.Capacity, bool) { return s.storage.Capacity() }
+
+// CertificateEnds are the times at which the certificates of this server end, by the names of their files in the key directory.
+func (s *Server) CertificateEnds() map[string]time.Time { return s.keys.Ends() }
 
 // InUse returns whether there may be objects of a resource: false is the answer about custom resources of which none was ever
 // seen. It is quick. To list or watch such a resource costs far more than its definition does.
@@ -41,8 +42,7 @@ func (s *Server) OnUse(ctx context.Context, notify func()) {
 	}
 }
 
-// NewInformer makes an informer for the loops of this process. It reads Works and bindings without requests, and shares their memory with
-// the API server: see package local.
+// NewInformer makes an informer for the loops of this process. It shares the memory of Works and bindings with the API server: see package local.
 func (s *Server) NewInformer(source toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if local := s.works.ListerWatcher(obj); local != nil {
 		source = local

@@ -37,7 +37,8 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.metrics.MustRegister(exposition.NewCapacityCollector(server.StorageCapacity), exposition.BackupCollector{DataDir: o.Server.DataDir}, exposition.NewBuildInfo())
+	o.metrics.MustRegister(exposition.NewCapacityCollector(server.StorageCapacity), exposition.BackupCollector{DataDir: o.Server.DataDir},
+		exposition.CertificateCollector{Ends: server.CertificateEnds}, exposition.NewBuildInfo())
 	server.OnUse(ctx, func() {
 		if templates := o.templates.Load(); templates != nil {
 			templates.Reconsider()

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -349,6 +350,34 @@ func TestCertificatesAreRenewedWhileTheServerRuns(t *testing.T) {
 			t.Error("the kubeconfig has another certificate than the directory")
 		}
 	})
+}
+
+// TestEnds: the times are those of the files, also after a renewal; a certificate that cannot be read has none.
+func TestEnds(t *testing.T) {
+	s := newSetting(t)
+	keys := s.open(t)
+	names := []string{"admin", "apiserver", "ca", "front-proxy-ca", "front-proxy-client", "operator"}
+	before := keys.Ends()
+	if got := slices.Sorted(maps.Keys(before)); !slices.Equal(got, names) {
+		t.Errorf("there are times of %v, want %v", got, names)
+	}
+	s.clock.Step(300 * day)
+	keys = s.open(t)
+	ends := keys.Ends()
+	for _, name := range names {
+		if want := certificate(t, s.read(t, name+".crt")).NotAfter; !ends[name].Equal(want) {
+			t.Errorf("%s ends at %s, want %s", name, ends[name], want)
+		}
+	}
+	if !ends["apiserver"].After(before["apiserver"]) {
+		t.Errorf("the serving certificate ends at %s after its renewal, and at %s before", ends["apiserver"], before["apiserver"])
+	}
+	if err := os.WriteFile(filepath.Join(s.options.Dir, "admin.crt"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if end, known := keys.Ends()["admin"]; known || len(keys.Ends()) != len(names)-1 {
+		t.Errorf("a damaged certificate ends at %s", end)
+	}
 }
 
 func TestAFailedRenewalIsTriedAgain(t *testing.T) {

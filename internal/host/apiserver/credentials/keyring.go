@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -180,6 +181,22 @@ func (k *Keyring) renew() (renewed []string, next time.Time, err error) {
 		}
 	}
 	return renewed, next, nil
+}
+
+// Ends are the times at which certificates end, those of authorities included, by the names of their files without ending. A file that
+// cannot be read is left out.
+func (k *Keyring) Ends() map[string]time.Time {
+	names := slices.Collect(maps.Keys(k.authorities))
+	for _, leaf := range k.leaves {
+		names = append(names, leaf.name)
+	}
+	ends := map[string]time.Time{}
+	for _, name := range names {
+		if end, err := k.dir.Ends(name); err == nil {
+			ends[name] = end
+		}
+	}
+	return ends
 }
 
 // Apply sets the options of the API server.

@@ -138,6 +138,19 @@ func (d *Dir) Leaf(name string, issuer *Authority, profile Profile) (pair Pair, 
 	return pair, true, err
 }
 
+// Ends is when the certificate in name.crt ends, of an authority or of a leaf.
+func (d *Dir) Ends(name string) (time.Time, error) {
+	text, err := os.ReadFile(d.File(name + ".crt"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading the certificate: %w", err)
+	}
+	cert, err := decodeCert(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading %s: %w", d.File(name+".crt"), err)
+	}
+	return cert.NotAfter, nil
+}
+
 func (d *Dir) readPair(name string) (Pair, error) {
 	pair := Pair{CertFile: d.File(name + ".crt"), KeyFile: d.File(name + ".key")}
 	var err error

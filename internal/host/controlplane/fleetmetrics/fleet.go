@@ -2,8 +2,10 @@ package fleetmetrics
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,8 +18,8 @@ import (
 type collector struct {
 	reader client.Reader
 	// synced returns nil once the caches are complete. Reads do not wait then.
-	synced            func() error
-	ready, notApplied *prometheus.Desc
+	synced                         func() error
+	ready, notApplied, agentExpiry *prometheus.Desc
 }
 
 var _ prometheus.Collector = &collector{}
@@ -29,6 +31,8 @@ func New(reader client.Reader, synced func() error) prometheus.Collector {
 		ready: prometheus.NewDesc("flagship_cluster_ready", "1 while the condition Ready of a Cluster is True, else 0.", []string{"cluster"}, nil),
 		notApplied: prometheus.NewDesc("flagship_works_not_applied",
 			"Works whose condition Applied is False, by cluster and by the reason of the condition.", []string{"cluster", "reason"}, nil),
+		agentExpiry: prometheus.NewDesc("flagship_agent_certificate_expiry_timestamp_seconds",
+			"When the certificate of the agent of a cluster expires, as the agent reports it, in seconds since 1970.", []string{"cluster"}, nil),
 	}
 }
 
@@ -36,6 +40,7 @@ func New(reader client.Reader, synced func() error) prometheus.Collector {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.ready
 	out <- c.notApplied
+	out <- c.agentExpiry
 }
 
 // Collect implements prometheus.Collector.
@@ -56,6 +61,26 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(c.ready, prometheus.GaugeValue, value, name)
 		c.works(ctx, name, out)
+		if clusters.Items[i].Spec.SyncMode == clusterv1alpha1.Pull {
+			c.agent(ctx, name, out)
+		}
+	}
+}
+
+// leasePatience bounds the first read of a Lease, which waits until the cache has them.
+const leasePatience = 2 * time.Second
+
+// agent reads from the Lease of a cluster when the certificate of its agent expires. There is no sample of an agent that has not reported it,
+// and of a Lease that cannot be read.
+func (c *collector) agent(ctx context.Context, cluster string, out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(ctx, leasePatience)
+	defer cancel()
+	var lease coordinationv1.Lease
+	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: cluster}, &lease); err != nil {
+		return
+	}
+	if end, err := time.Parse(time.RFC3339, lease.Annotations[clusterv1alpha1.AgentCertificateExpiryAnnotation]); err == nil {
+		out <- prometheus.MustNewConstMetric(c.agentExpiry, prometheus.GaugeValue, float64(end.Unix()), cluster)
 	}
 }
 
