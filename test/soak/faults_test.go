@@ -24,11 +24,14 @@ const (
 
 // planFaults adds the sequences of faults: one for each process and network that fails. With killed the control plane and the agent are killed, too.
 func (s *soak) planFaults(killed bool) {
-	hub := []string{"pause the control plane"}
-	agent := []string{"pause the agent", "pause the agent"}
+	var kinds []string
+	if len(s.plan.spared) == 0 { // after a pause the control plane may take a cluster for one that cannot be reached
+		kinds = append(kinds, "pause the control plane")
+	}
+	hub, agent := kinds, []string{"pause the agent", "pause the agent"}
 	if killed {
-		kinds := []string{"kill the control plane", "kill the control plane in a burst of writes", "kill the control plane while it starts",
-			"end the control plane", "pause the control plane"}
+		kinds = append(kinds, "kill the control plane", "kill the control plane in a burst of writes", "kill the control plane while it starts",
+			"end the control plane")
 		hub = append(s.picks(2, kinds...), "kill the control plane in a burst of writes")
 		agent = []string{"kill the agent", s.pick("kill the agent", "pause the agent")}
 	}
