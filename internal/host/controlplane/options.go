@@ -167,6 +167,7 @@ func answered[Answerer, Spec, Status any](answerer *atomic.Pointer[Answerer], an
 
 func (o Options) complete() Options {
 	o.Server.Role = apiserver.Hub
+	o.ShardMembers = o.ShardMembers && o.LeaderElection
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
