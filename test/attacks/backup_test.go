@@ -199,6 +199,7 @@ func resumeStepByStep(t *testing.T, v *versions, run func(...string) string) {
 		return errors.New("no Work that is being deleted waits")
 	})
 	expect("changed", "2")
+	findings(t, hub, map[string]members.Class{"changed": members.Different, "dropped": members.Unwanted}, "restore", "status")
 	run("restore", "resume", "--cluster", "east", "--only", "create,change", "--kubeconfig", hub.Kubeconfig)
 	expect("changed", "1")
 	expect("dropped", "1")

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // period is how often at most the count of a member is raised, while the control plane writes to it. A restored state that
@@ -35,8 +37,10 @@ type Deps struct {
 	// Fingerprints returns, for each manifest of a Work, what the record annotation of its object begins with while the
 	// object is as the Work has it. It is a function because apply writes that annotation, and features import no stage.
 	Fingerprints func(*workv1alpha1.Work) []string
-	Events       events.Recorder
-	Clock        clock.WithTicker
+	// Deletes returns whether a Work deletes an object that names it, once it may delete. It is a function for the same reason.
+	Deletes func(ownership.ControlPlane, *workv1alpha1.Work, *unstructured.Unstructured) bool
+	Events  events.Recorder
+	Clock   clock.WithTicker
 	// Metrics takes the number of orphans, and which members are held.
 	Metrics prometheus.Registerer
 	// Elsewhere reads a page about a cluster that another server serves. It is a function because which server that is belongs to the host.

@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,6 +25,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // Paths of the pages, for who may get them. Both take the query parameter "cluster", may be given again.
@@ -47,6 +50,9 @@ const (
 	Different Class = "Different"
 	// Missing: the Work has it and the member has not; it is made again when writing goes on.
 	Missing Class = "Missing"
+	// Unwanted: the member has it, and its Work is being deleted or does not list it any more; it is deleted when deletions go on.
+	// A namespace that then holds what the control plane did not make stays.
+	Unwanted Class = "Unwanted"
 )
 
 // Finding is one such object.
@@ -145,7 +151,7 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 	if err != nil {
 		return err
 	}
-	wanted := wantedOf(works, g.Fingerprints)
+	known := knownFrom(conn.Name(), conn.ControlPlane(), works, g.Fingerprints)
 	served, err := servedBy(ctx, conn)
 	if err != nil {
 		return err
@@ -162,7 +168,9 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 			}
 			for i := range list.Items {
 				if live := &list.Items[i]; belongsTo(conn, live) {
-					g.compare(ctx, wanted, conn.Name(), gvr.GroupResource(), object{gvr.Group, kind, live.Namespace, live.Name}, live, report)
+					if err := g.compare(ctx, known, gvr.GroupResource(), gvr.GroupVersion().WithKind(kind), live, report); err != nil {
+						return err
+					}
 				}
 			}
 			if options.Continue = list.Continue; options.Continue == "" {
@@ -170,7 +178,7 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 			}
 		}
 	}
-	for o, w := range wanted {
+	for o, w := range known.wanted {
 		if !w.seen {
 			report.add(Finding{Class: Missing, Resource: schema.GroupResource{Group: o.group, Resource: o.kind}.String(), Namespace: o.namespace, Name: o.name, Work: w.work})
 		}
@@ -194,11 +202,18 @@ type want struct {
 	seen        bool
 }
 
-type wants map[object]*want
+// known is what the control plane has for a cluster. A Work that is being deleted wants nothing.
+type known struct {
+	cluster string
+	self    ownership.ControlPlane
+	wanted  map[object]*want
+	works   map[types.NamespacedName]*workv1alpha1.Work
+}
 
-func wantedOf(works []workv1alpha1.Work, fingerprintsOf func(*workv1alpha1.Work) []string) wants {
-	wanted := wants{}
+func knownFrom(cluster string, self ownership.ControlPlane, works []workv1alpha1.Work, fingerprintsOf func(*workv1alpha1.Work) []string) known {
+	k := known{cluster, self, map[object]*want{}, make(map[types.NamespacedName]*workv1alpha1.Work, len(works))}
 	for i := range works {
+		k.works[client.ObjectKeyFromObject(&works[i])] = &works[i]
 		if works[i].DeletionTimestamp != nil {
 			continue
 		}
@@ -209,13 +224,13 @@ func wantedOf(works []workv1alpha1.Work, fingerprintsOf func(*workv1alpha1.Work)
 				continue // reported as a failure of the Work
 			}
 			template, generation := templateOf(&m)
-			wanted[object{m.GroupVersionKind().Group, m.Kind, m.Namespace, m.Name}] = &want{
+			k.wanted[object{m.GroupVersionKind().Group, m.Kind, m.Namespace, m.Name}] = &want{
 				work: works[i].Namespace + "/" + works[i].Name, template: template, generation: generation,
 				fingerprint: fingerprints[n],
 			}
 		}
 	}
-	return wanted
+	return k
 }
 
 func templateOf(obj metav1.Object) (uid string, generation int64) {
@@ -225,17 +240,27 @@ func templateOf(obj metav1.Object) (uid string, generation int64) {
 }
 
 // compare adds what is to be said about one object that the member has.
-func (g *Guard) compare(ctx context.Context, w wants, cluster string, resource schema.GroupResource, o object, live metav1.Object, report *Report) {
+func (g *Guard) compare(ctx context.Context, k known, resource schema.GroupResource, kind schema.GroupVersionKind, live *metav1.PartialObjectMetadata, report *Report) error {
 	annotations := live.GetAnnotations()
 	key := types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
-	finding := Finding{Resource: resource.String(), Namespace: o.namespace, Name: o.name, Work: key.String()}
-	wanted := w[o]
+	finding := Finding{Resource: resource.String(), Namespace: live.Namespace, Name: live.Name, Work: key.String()}
+	wanted := k.wanted[object{kind.Group, kind.Kind, live.Namespace, live.Name}]
 	if wanted == nil {
-		if live.GetDeletionTimestamp() == nil && g.isMissing(ctx, cluster, key) {
+		if live.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		unwanted, err := g.isUnwanted(k.self, k.works[key], kind, live)
+		if err != nil {
+			return err
+		}
+		if unwanted {
+			finding.Class = Unwanted
+			report.add(finding)
+		} else if k.works[key] == nil && g.isMissing(ctx, k.cluster, key) {
 			finding.Class = Orphan
 			report.add(finding)
 		}
-		return
+		return nil
 	}
 	wanted.seen = true
 	template, generation := templateOf(live)
@@ -246,9 +271,24 @@ func (g *Guard) compare(ctx context.Context, w wants, cluster string, resource s
 	case record != "" && wanted.fingerprint != "" && !strings.HasPrefix(record, wanted.fingerprint):
 		finding.Class = Different
 	default:
-		return
+		return nil
 	}
 	report.add(finding)
+	return nil
+}
+
+// isUnwanted returns whether a Work, nil for none, deletes an object that nothing wants.
+func (g *Guard) isUnwanted(self ownership.ControlPlane, work *workv1alpha1.Work, kind schema.GroupVersionKind, live *metav1.PartialObjectMetadata) (bool, error) {
+	if work == nil {
+		return false, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, fmt.Errorf("reading the metadata of %s %s: %w", kind.Kind, client.ObjectKeyFromObject(live), err)
+	}
+	obj := &unstructured.Unstructured{Object: content}
+	obj.SetGroupVersionKind(kind)
+	return g.Deletes(self, work, obj), nil
 }
 
 // servedBy lists the resources of a member that can be listed and deleted, in their preferred versions.

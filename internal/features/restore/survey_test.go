@@ -7,11 +7,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // configMap is the metadata of a ConfigMap that a Work named w carries.
@@ -40,6 +42,9 @@ func workWith(t *testing.T, objects ...metav1.PartialObjectMetadata) workv1alpha
 
 func TestCompare(t *testing.T) {
 	known := workWith(t, configMap("a", "uid-1", "2", "hash.x"))
+	now := metav1.Now()
+	leaving, ends := workWith(t, configMap("a", "uid-1", "2", "hash.x")), configMap("a", "uid-1", "2", "hash.x")
+	leaving.DeletionTimestamp, leaving.Finalizers, ends.DeletionTimestamp = &now, []string{workv1alpha1.ExecutionFinalizer}, &now
 	cases := map[string]struct {
 		live  metav1.PartialObjectMetadata
 		works []workv1alpha1.Work
@@ -52,8 +57,11 @@ func TestCompare(t *testing.T) {
 		"OtherContent":    {configMap("a", "uid-1", "2", "other.x"), []workv1alpha1.Work{known}, []Class{Different}},
 		"NoRecord":        {configMap("a", "uid-1", "2", ""), []workv1alpha1.Work{known}, nil},
 		"NoWork":          {configMap("a", "uid-1", "1", "hash.x"), nil, []Class{Orphan}},
-		// An object that its Work does not list any more is removed with an ordinary change of the Work.
-		"NotInItsWork": {configMap("b", "uid-1", "1", "hash.x"), []workv1alpha1.Work{known}, nil},
+		"NotInItsWork":    {configMap("b", "uid-1", "1", "hash.x"), []workv1alpha1.Work{known}, []Class{Unwanted}},
+		"WorkLeaves":      {configMap("a", "uid-1", "2", "hash.x"), []workv1alpha1.Work{leaving}, []Class{Unwanted}},
+		"LeavesAlready":   {ends, []workv1alpha1.Work{leaving}, nil},
+		// What Deletes leaves is not orphaned while its Work is there.
+		"Kept": {configMap("kept", "uid-1", "2", "hash.x"), []workv1alpha1.Work{leaving}, nil},
 	}
 	scheme := runtime.NewScheme()
 	if err := workv1alpha1.AddToScheme(scheme); err != nil {
@@ -65,10 +73,15 @@ func TestCompare(t *testing.T) {
 			for i := range tc.works {
 				builder = builder.WithObjects(&tc.works[i])
 			}
-			g := &Guard{Deps: Deps{Client: builder.Build()}}
+			g := &Guard{Deps: Deps{Client: builder.Build(), Deletes: func(_ ownership.ControlPlane, work *workv1alpha1.Work, live *unstructured.Unstructured) bool {
+				return work.Name == "w" && live.GetKind() == "ConfigMap" && live.GetName() != "kept"
+			}}}
 			var report Report
-			key := object{"", "ConfigMap", tc.live.Namespace, tc.live.Name}
-			g.compare(t.Context(), wantedOf(tc.works, func(*workv1alpha1.Work) []string { return []string{"hash"} }), "m1", schema.GroupResource{Resource: "configmaps"}, key, &tc.live, &report)
+			known := knownFrom("m1", ownership.ControlPlane{}, tc.works, func(*workv1alpha1.Work) []string { return []string{"hash"} })
+			kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+			if err := g.compare(t.Context(), known, schema.GroupResource{Resource: "configmaps"}, kind, &tc.live, &report); err != nil {
+				t.Fatal(err)
+			}
 			var got []Class
 			for _, f := range report.Findings {
 				got = append(got, f.Class)

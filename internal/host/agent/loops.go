@@ -98,7 +98,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	}
 	guard := restore.New(restore.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: recorder, Clock: o.Clock, Metrics: ctrlmetrics.Registry,
-		Fingerprints: apply.Fingerprints,
+		Fingerprints: apply.Fingerprints, Deletes: apply.Deletes,
 	})
 	proxy, err := memberproxy.New(o.Member, home, o.Clock, record)
 	if err != nil {

@@ -1,6 +1,9 @@
 package apply
 
 import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -8,6 +11,8 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -42,4 +47,33 @@ func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []s
 		}
 	}
 	return found
+}
+
+// Deletes returns whether a Work, once it may delete, deletes an object that names it: one that it does not list any more, or that it has
+// while it is being deleted. False is one that it wants, releases or does not know. The object needs no more than its metadata and its kind.
+// What else is in a namespace is not considered.
+func Deletes(self ownership.ControlPlane, work *workv1alpha1.Work, live *unstructured.Unstructured) bool {
+	if !ssa.Belongs(self, live, client.ObjectKeyFromObject(work)) {
+		return false
+	}
+	var owned []*unstructured.Unstructured
+	if self.OurFields(live) != nil {
+		owned = append(owned, live)
+	}
+	manifests, terms := ssa.ManifestsOf(work), objects.TermsOf(work)
+	removed := ssa.Leftovers(work, manifests, owned)
+	if work.DeletionTimestamp == nil {
+		terms.Preserve = false // it concerns the deletion of the Work
+	} else {
+		for _, m := range manifests {
+			if m.Err == nil {
+				removed = append(removed, m.Identity())
+			}
+		}
+	}
+	of := ssa.IdentityOf(live)
+	return !terms.Keep(live) && slices.ContainsFunc(removed, func(id ssa.Identity) bool {
+		return id.Kind.GroupKind() == of.Kind.GroupKind() && id.Name == of.Name &&
+			(id.Namespace == of.Namespace || id.Namespace == "" && of.Namespace == metav1.NamespaceDefault)
+	})
 }

@@ -132,7 +132,7 @@ func New(deps Deps) (_ *Members, err error) {
 	}
 	m.Guard = restore.New(restore.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: m.fleet, Events: m.events, Clock: deps.Clock, Metrics: deps.Metrics,
-		Fingerprints: apply.Fingerprints, Elsewhere: elsewhere,
+		Fingerprints: apply.Fingerprints, Deletes: apply.Deletes, Elsewhere: elsewhere,
 	})
 	m.definitions, err = crds.NewPolicy(crds.PolicyDeps{Names: deps.Names, Works: mgr.GetClient(), Fleet: m.fleet, Events: m.events, Clock: deps.Clock})
 	if err != nil {

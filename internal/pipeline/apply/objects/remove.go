@@ -54,8 +54,8 @@ func TermsOf(work *workv1alpha1.Work) Terms {
 	}
 }
 
-// keep returns whether an object stays by the terms.
-func (t Terms) keep(live *unstructured.Unstructured) bool {
+// Keep returns whether an object stays by the terms.
+func (t Terms) Keep(live *unstructured.Unstructured) bool {
 	return t.Preserve || ssa.IsAdopted(live) && (!t.adopted || keepsOnRemoval(live))
 }
 
@@ -158,7 +158,7 @@ func (w *Writer) part(ctx context.Context, t target, live *unstructured.Unstruct
 	if t.Hold.Delete {
 		return errDispatchingHeld
 	}
-	spare := terms.keep(live)
+	spare := terms.Keep(live)
 	if !spare && live.GetDeletionTimestamp() == nil {
 		var err error
 		if spare, err = w.spare(ctx, t.Conn, t.work, live); err != nil {

@@ -27,7 +27,7 @@ func TestWhatWasTakenOverIsReleasedUnlessTheWorkSaysOtherwise(t *testing.T) {
 		"Made":      {nil, object(t, `{apiVersion: v1, kind: Secret, metadata: {name: a}}`), false},
 	} {
 		w := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{PreserveResourcesOnDeletion: tc.preserve}}
-		if got := TermsOf(w).keep(tc.object); got != tc.want {
+		if got := TermsOf(w).Keep(tc.object); got != tc.want {
 			t.Errorf("%s: it is kept: %t", name, got)
 		}
 	}

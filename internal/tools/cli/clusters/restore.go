@@ -47,8 +47,9 @@ deletes nothing there, and the Cluster has the condition DispatchingHeld, until 
 		Use:   "status",
 		Short: "List how clusters differ from what the control plane knows",
 		Long: `Lists, for every cluster, objects that the control plane manages there and has no Work for (Orphan), that were applied from
-a later template than it has (Newer) or from something else than it has (Different), which going on takes back, and that it
-has and the cluster has not (Missing), which going on makes again.`,
+a later template than it has (Newer) or from something else than it has (Different), which going on takes back, that it
+has and the cluster has not (Missing), which going on makes again, and that the cluster has and the control plane does not want
+there any more (Unwanted), such as the objects of a Work that is being deleted, which going on deletes.`,
 		Example: `  flagship restore status
   flagship restore status --cluster member1 -o yaml`,
 	}), newResumeCommand(s))
@@ -68,10 +69,9 @@ func newResumeCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume",
 		Short: "Write to clusters again",
-		Long: `Lets the control plane write to clusters again: it makes what is Missing there, and takes back what is Newer and Different.
-Orphans stay. With --only it does a part of that, and the rest waits: create is what is Missing, change what is Newer and
-Different, delete what the control plane made and does not want there any more, such as the objects of a Work that was deleted
-since. Another --only takes the place of the one before, and without it everything goes on.`,
+		Long: `Lets the control plane write to clusters again: it makes what is Missing there, takes back what is Newer and Different,
+and deletes what is Unwanted. Orphans stay. With --only it does a part of that, and the rest waits: create is what is Missing,
+change what is Newer and Different, delete what is Unwanted, such as the objects of a Work that was deleted since. Another --only takes the place of the one before, and without it everything goes on.`,
 		Example: `  flagship restore resume --cluster member1 --only create
   flagship restore resume --cluster member1 --only create,change
   flagship restore resume --all`,
