@@ -110,8 +110,9 @@ func (s *soak) goldWithout(name string) bool {
 	return slices.ContainsFunc(names, func(other string) bool { return other != name && other != s.absent && s.tiers[other] == gold })
 }
 
-// leaveOrJoin removes a Cluster with its objects, or has it join again. It has no faults of its own in that round, since a cluster that cannot be
-// reached keeps its objects; the control plane has.
+// leaveOrJoin removes the Cluster near with its objects, or has it join again. A cluster that cannot be reached keeps its objects, so near has no
+// faults of its own in that round, and far does not leave: after a round in which its network lost connections, it may be a while until the control
+// plane has noticed that, and it may report far as not ready in the next round.
 func (s *soak) leaveOrJoin() bool {
 	if len(s.plan.spared) > 0 {
 		return false
@@ -128,7 +129,7 @@ func (s *soak) leaveOrJoin() bool {
 		})
 		return true
 	}
-	name := s.pick(near, far)
+	name := near
 	if !s.goldWithout(name) {
 		return false
 	}
