@@ -54,7 +54,7 @@ test-pull-mode: build ## Run the tests of the pipeline with members in Pull mode
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_TEST_SYNC_MODE=Pull $(GO) test -count=1 -timeout 25m -run '$(TESTS)' ./test/pipeline/
 
 .PHONY: soak
-# With FAULTS=1000 it ends after as many faults, in about 25 minutes; with both FOR and FAULTS, after the first of both.
+# With FAULTS=1000 it ends after as many faults, in about 36 minutes; with both FOR and FAULTS, after the first of both.
 soak: build ## Do what users do and what fails, by a seed, for as long as told: make soak FOR=10m, or FAULTS=1000, and SEED=1 to repeat a run.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_SOAK=$(or $(FOR),$(if $(FAULTS),,10m)) FLAGSHIP_SOAK_FAULTS=$(FAULTS) FLAGSHIP_SOAK_SEED=$(SEED) \
 		$(GO) test -vet=off -v -count=1 -timeout 24h ./test/soak
