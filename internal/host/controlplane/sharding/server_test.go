@@ -367,7 +367,11 @@ func TestAForeignLeader(t *testing.T) {
 // TestNoMemberHasTwoServers: by many seeds, servers come, end in order, lose their storage, and get no answers, at any moment. At no time
 // may two of them write to one member, and each member has one a while after the last trouble.
 func TestNoMemberHasTwoServers(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if testing.Short() { // the race detector takes ten times as long
+		seeds = 2
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) { troubled(t, rand.New(rand.NewPCG(seed, seed))) })
 	}
 }
