@@ -233,10 +233,6 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 		if err := g.writeEpoch(ctx, conn, cluster, max(counts.own, counts.theirs)+1); err != nil {
 			return 0, err
 		}
-		// What the next write finds there is known then: an agent that has lost the control plane has nothing to compare it with.
-		if _, err := g.compared(ctx, s, cluster.UID); err != nil {
-			return 0, err
-		}
 	}
 	if d.resume {
 		if err := g.report(ctx, cluster.DeepCopy(), cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
