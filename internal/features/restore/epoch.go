@@ -24,61 +24,44 @@ type epochs struct {
 	own, theirs int32
 	// counted is whether there is an own one. After a restore there is none.
 	counted bool
-	// other is whether the count in the member was written by another control plane with a copy of this storage, though it is no higher.
-	other bool
 }
 
-// ahead returns whether the member was written to by a later state of the control plane than this one.
-func (e epochs) ahead() bool { return e.theirs > e.own || e.other }
-
-// epochs reads the own count and that in the member, and returns what the member has. A count about another Cluster of the same name is
-// none. A member that does not let its Lease be read has none: it is not protected. The own one is read last, since it is written first: it
-// is never behind what a process with the same storage wrote to the member.
-func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID) (epochs, coordinationv1.LeaseSpec, error) {
+// epochs reads the own count and that in the member. A count about another Cluster of the same name is none. A member that
+// does not let its Lease be read has none: it is not protected.
+func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID) (epochs, error) {
 	var counts epochs
-	there, err := readThere(ctx, conn)
-	if err != nil {
-		return counts, there, err
-	}
-	var known bool
-	counts.theirs, known = epochIn(there, cluster)
 	lease := &coordinationv1.Lease{}
-	err = g.Live.Get(ctx, ownKey(conn.Name()), lease)
+	err := g.Live.Get(ctx, ownKey(conn.Name()), lease)
 	if client.IgnoreNotFound(err) != nil {
-		return counts, there, fmt.Errorf("reading the count of cluster %s: %w", conn.Name(), err)
+		return counts, fmt.Errorf("reading the count of cluster %s: %w", conn.Name(), err)
 	}
 	if err == nil {
-		counts.own, counts.counted = epochIn(lease.Spec, cluster)
+		counts.own, counts.counted = epochIn(lease, cluster)
 	}
-	counts.other = known && counts.counted && counts.theirs == counts.own && !there.RenewTime.Equal(lease.Spec.RenewTime)
-	return counts, there, nil
-}
-
-// readThere reads the count in a member. It is empty if there is none, or if it may not be read.
-func readThere(ctx context.Context, conn *member.Conn) (coordinationv1.LeaseSpec, error) {
 	leases, name, err := leasesOf(conn)
 	if err != nil {
-		return coordinationv1.LeaseSpec{}, err
+		return counts, err
 	}
-	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
+	lease, err = leases.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return coordinationv1.LeaseSpec{}, nil
+		return counts, nil
 	case err != nil:
-		return coordinationv1.LeaseSpec{}, fmt.Errorf("reading the count in cluster %s: %w", conn.Name(), err)
+		return counts, fmt.Errorf("reading the count in cluster %s: %w", conn.Name(), err)
 	}
-	return lease.Spec, nil
+	counts.theirs, _ = epochIn(lease, cluster)
+	return counts, nil
 }
 
 func ownKey(cluster string) client.ObjectKey {
 	return client.ObjectKey{Namespace: clusterv1alpha1.SystemNamespace, Name: clusterv1alpha1.EpochLease(cluster)}
 }
 
-func epochIn(lease coordinationv1.LeaseSpec, cluster types.UID) (epoch int32, counted bool) {
-	if lease.HolderIdentity == nil || *lease.HolderIdentity != string(cluster) || lease.LeaseTransitions == nil {
+func epochIn(lease *coordinationv1.Lease, cluster types.UID) (epoch int32, counted bool) {
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != string(cluster) || lease.Spec.LeaseTransitions == nil {
 		return 0, false
 	}
-	return *lease.LeaseTransitions, true
+	return *lease.Spec.LeaseTransitions, true
 }
 
 func leasesOf(conn *member.Conn) (coordinationclient.LeaseInterface, string, error) {
@@ -95,7 +78,7 @@ func (g *Guard) writeEpoch(ctx context.Context, conn *member.Conn, cluster *clus
 	if err := g.writeOwn(ctx, cluster, spec); err != nil {
 		return err
 	}
-	return writeThere(ctx, conn, cluster.UID, spec)
+	return writeThere(ctx, conn, spec)
 }
 
 // ownCount is what a Lease has that counts.
@@ -127,10 +110,7 @@ func (g *Guard) writeOwn(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	return nil
 }
 
-// errOvertaken means that another control plane with a copy of this storage raised the count in a member in the meantime.
-var errOvertaken = errors.New("another control plane with the same id writes to the cluster")
-
-func writeThere(ctx context.Context, conn *member.Conn, cluster types.UID, spec coordinationv1.LeaseSpec) error {
+func writeThere(ctx context.Context, conn *member.Conn, spec coordinationv1.LeaseSpec) error {
 	leases, name, err := leasesOf(conn)
 	if err != nil {
 		return err
@@ -142,9 +122,6 @@ func writeThere(ctx context.Context, conn *member.Conn, cluster types.UID, spec 
 			Name: name, Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
 		}, Spec: spec}, metav1.CreateOptions{FieldManager: ownership.FieldManager})
 	case err == nil:
-		if theirs, _ := epochIn(lease.Spec, cluster); theirs >= *spec.LeaseTransitions {
-			return errOvertaken // the next attempt compares the counts anew
-		}
 		lease.Spec = spec
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: ownership.FieldManager})
 	}

@@ -9,8 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,15 +27,6 @@ import (
 // period is how often at most the count of a member is raised, while the control plane writes to it. A restored state that
 // is older than the last period in which something was written is recognized.
 const period = 5 * time.Minute
-
-// maxAge is how old what is known of the count in a member may be when something is written there. Another control plane with a copy of this
-// storage, such as one that was restored while this one goes on, raises the count before it writes: this one writes no longer than that
-// beside it. It is short since the former takes what the latter writes as its own, and repairs it only after settled.
-const maxAge = time.Second
-
-// settled is how long after a member was resumed its Works are reconciled once more: another control plane with a copy of this storage has
-// read the raised count by then, and its last requests are over.
-const settled = 10 * time.Second
 
 // Deps is what a Guard needs. All fields but Elsewhere are required.
 type Deps struct {
@@ -79,9 +68,6 @@ type guarded struct {
 	checked bool
 	hold    member.Hold
 	raised  time.Time // when it was last raised, or that was queued
-	read    time.Time // when the count in the member was last read
-	there   coordinationv1.LeaseSpec
-	resumed time.Time // when it was resumed, until it is settled
 }
 
 // New returns a Guard. Setup adds its loops.
@@ -117,7 +103,7 @@ func (g *Guard) Held(ctx context.Context, conn *member.Conn) (member.Hold, error
 	if err := g.Client.Get(ctx, client.ObjectKey{Name: conn.Name()}, cluster); err != nil {
 		return member.Hold{}, fmt.Errorf("reading cluster %s: %w", conn.Name(), err)
 	}
-	counts, err := g.compared(ctx, s, cluster.UID)
+	counts, err := g.epochs(ctx, conn, cluster.UID)
 	if err != nil {
 		return member.Hold{}, err
 	}
@@ -129,56 +115,15 @@ func (g *Guard) Held(ctx context.Context, conn *member.Conn) (member.Hold, error
 	return s.hold, nil
 }
 
-// Writes is called before something is written to a member, and returns which writes to it wait for a person by now. It reads the
-// member's Lease if what is known of it is too old.
-func (g *Guard) Writes(ctx context.Context, conn *member.Conn) (member.Hold, error) {
+// Writes is called before something is written to a member.
+func (g *Guard) Writes(conn *member.Conn) {
 	s := g.of(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := g.Clock.Now()
-	if s.hold == (member.Hold{}) && now.Sub(s.read) >= maxAge {
-		if err := g.confirm(ctx, s); err != nil {
-			return member.Hold{}, err
-		}
-	}
-	if s.hold != member.HoldEverything && now.Sub(s.raised) >= period {
+	if now := g.Clock.Now(); now.Sub(s.raised) >= period {
 		s.raised = now
 		g.queues.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
 	}
-	return s.hold, nil
-}
-
-// confirm reads the count in a member again, and holds the member if another control plane has raised it.
-func (g *Guard) confirm(ctx context.Context, s *guarded) error {
-	now := g.Clock.Now() // it is as old as the request
-	there, err := readThere(ctx, s.conn)
-	if err != nil {
-		return err
-	}
-	if equality.Semantic.DeepEqual(there, s.there) {
-		s.read = now
-		return nil
-	}
-	cluster := &clusterv1alpha1.Cluster{}
-	if err := g.Client.Get(ctx, client.ObjectKey{Name: s.conn.Name()}, cluster); err != nil {
-		return fmt.Errorf("reading cluster %s: %w", s.conn.Name(), err)
-	}
-	counts, err := g.compared(ctx, s, cluster.UID)
-	if err == nil && counts.ahead() {
-		s.hold = member.HoldEverything // raise reports it
-		g.queues.Add(s.conn.Name(), types.NamespacedName{Name: s.conn.Name()})
-	}
-	return err
-}
-
-// compared reads both counts.
-func (g *Guard) compared(ctx context.Context, s *guarded, cluster types.UID) (epochs, error) {
-	now := g.Clock.Now()
-	counts, there, err := g.epochs(ctx, s.conn, cluster)
-	if err == nil {
-		s.read, s.there = now, there
-	}
-	return counts, err
 }
 
 // of is what is known about a connection.
@@ -211,7 +156,7 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 	if !s.checked {
 		return 0, nil // the first write waits for Held, which comes back here
 	}
-	counts, err := g.compared(ctx, s, cluster.UID)
+	counts, err := g.epochs(ctx, conn, cluster.UID)
 	if err != nil {
 		return 0, err
 	}
@@ -240,25 +185,12 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 		}
 	}
 	if s.hold == (member.Hold{}) && !d.resume {
-		return g.settle(s), nil
+		return 0, nil
 	}
-	s.hold, s.resumed = member.Hold{}, g.Clock.Now()
+	s.hold = member.Hold{}
 	g.held.WithLabelValues(name).Set(0)
 	g.resume(name)
-	return settled, nil
-}
-
-// settle has the Works of a member that was resumed reconciled once more when it is settled, and returns how long that takes yet.
-func (g *Guard) settle(s *guarded) time.Duration {
-	if s.resumed.IsZero() {
-		return 0
-	}
-	if left := settled - g.Clock.Since(s.resumed); left > 0 {
-		return left
-	}
-	s.resumed = time.Time{}
-	g.resume(s.conn.Name())
-	return 0
+	return 0, nil
 }
 
 // resume has the Works of a cluster reconciled again.
@@ -291,7 +223,7 @@ type decision struct {
 // decide compares the counts, and reads the annotations and the condition of a Cluster.
 func decide(cluster *clusterv1alpha1.Cluster, counts epochs) decision {
 	byAnnotation := isHeldByAnnotation(cluster)
-	held := isHeld(cluster) || byAnnotation || counts.ahead()
+	held := isHeld(cluster) || byAnnotation || counts.theirs > counts.own // a second control plane with the same storage may write, too
 	if !held {
 		return decision{}
 	}
@@ -319,8 +251,7 @@ func (g *Guard) forget(name string) {
 }
 
 func heldCondition(cluster *clusterv1alpha1.Cluster) metav1.Condition {
-	reason, cause := clusterv1alpha1.ControlPlaneRestoredReason, "A later state of this control plane has written to the cluster: "+
-		"this one was restored from a backup, or another one was and goes on"
+	reason, cause := clusterv1alpha1.ControlPlaneRestoredReason, "The control plane was restored from a backup that is older than what the cluster has"
 	if isHeldByAnnotation(cluster) {
 		reason = clusterv1alpha1.HeldByAnnotationReason
 		cause = fmt.Sprintf("The annotation %s: %s", clusterv1alpha1.HoldDispatchingAnnotation, cluster.Annotations[clusterv1alpha1.HoldDispatchingAnnotation])

@@ -112,7 +112,7 @@ type destination struct {
 // access is how the objects of a Work are written there.
 func (d destination) access(work *workv1alpha1.Work) objects.Access {
 	return objects.Access{
-		Conn: d.conn, Hold: d.hold, Leaving: d.leaving, Account: objects.AccountFor(d.cluster, work), Applied: appliedAt(work, work.Generation),
+		Conn: d.conn, Hold: d.hold, Account: objects.AccountFor(d.cluster, work), Applied: appliedAt(work, work.Generation),
 		Drift: work.Annotations[policyv1alpha1.DriftAnnotation], Acknowledged: work.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation],
 	}
 }

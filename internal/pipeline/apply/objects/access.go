@@ -25,9 +25,8 @@ type Access struct {
 	Drift, Acknowledged string
 	// Applied is whether the Work reports its present generation applied: what the member lacks of it was deleted there.
 	Applied bool
-	// Hold is what must not be done there. Leaving is whether nothing waits for a person, since one removes the cluster.
-	Hold    member.Hold
-	Leaving bool
+	// Hold is what must not be done there.
+	Hold member.Hold
 	// ReadFirst has objects that no complete watch shows read before they are written: they may be as they should be.
 	ReadFirst bool
 }

@@ -18,7 +18,6 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
@@ -270,6 +269,9 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
 func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (Entry, error) {
+	if live == nil && try.Hold.Create || live != nil && try.Hold.Change {
+		return Entry{}, errDispatchingHeld
+	}
 	defer w.Results.Expect(try.Place)()
 	self := try.Conn.ControlPlane()
 	result := Entry{hash: try.hash}
@@ -278,9 +280,9 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	schema, read := "", false
 	for round := 0; round < rounds; round++ {
 		record := ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}
-		got, err := w.patch(ctx, try, body, record, live == nil, force)
+		got, err := w.patch(ctx, try, body, record, force)
 		if err == nil && len(result.Taken) > 0 {
-			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, record, live == nil, force) }
+			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, record, force) }
 			got, err = services.GiveUpPorts(body, got, func(port string) bool { return w.Results.awaits(try.Place, port) }, again)
 		}
 		if err == nil {
@@ -344,7 +346,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	return Entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
 }
 
-func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, create, force bool) (*unstructured.Unstructured, error) {
+func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {
 	applied.Footprint = ssa.FootprintOf(body, try.leftPaths...) // what others changed was ours, and is again when the policy says so
 	ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
 	if id := try.Conn.ControlPlane().ID; id != "" {
@@ -354,9 +356,7 @@ func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unst
 	if err != nil {
 		return nil, err
 	}
-	if err := w.mayWrite(ctx, try.target, func(h member.Hold) bool { return create && h.Create || !create && h.Change }); err != nil {
-		return nil, err
-	}
+	w.Guard.Writes(try.Conn)
 	got, err := try.client.Patch(ctx, try.Object.Name, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: try.Conn.ControlPlane().Manager(), Force: &force})
 	w.metrics.Wrote("apply", err)
 	return got, err

@@ -197,9 +197,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	if err := w.admitRemoval(ctx, t.Conn, t.work, live); err != nil {
 		return err
 	}
-	if err := w.mayWrite(ctx, t, func(h member.Hold) bool { return h.Delete }); err != nil {
-		return err
-	}
+	w.Guard.Writes(t.Conn)
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	only := &metav1.Preconditions{UID: &uid}
 	if ssa.IsNamespace(live) {
@@ -218,24 +216,13 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	return requested
 }
 
-// mayWrite returns an error if a kind of write waits for a person by now.
-func (w *Writer) mayWrite(ctx context.Context, t target, waits func(member.Hold) bool) error {
-	hold, err := w.Guard.Writes(ctx, t.Conn)
-	if err == nil && !t.Leaving && waits(hold) {
-		err = errDispatchingHeld
-	}
-	return err
-}
-
 // release takes our marks off an object and leaves it.
 func (w *Writer) release(ctx context.Context, t target, live *unstructured.Unstructured) error {
 	patch, err := ssa.ReleasePatch(live)
 	if err != nil {
 		return err
 	}
-	if err := w.mayWrite(ctx, t, func(h member.Hold) bool { return h.Delete }); err != nil {
-		return err
-	}
+	w.Guard.Writes(t.Conn)
 	_, err = t.client.Patch(ctx, t.Object.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: t.Conn.ControlPlane().Manager()})
 	w.metrics.Wrote("release", err)
 	return err

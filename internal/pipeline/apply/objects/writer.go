@@ -40,8 +40,8 @@ type WriterDeps struct {
 type Guard interface {
 	// Held returns what may not be done in a member until a person allows it.
 	Held(ctx context.Context, conn *member.Conn) (member.Hold, error)
-	// Writes is called before every write to a member, and returns what may not be done there by now.
-	Writes(ctx context.Context, conn *member.Conn) (member.Hold, error)
+	// Writes is called before every write to a member. It does not block.
+	Writes(conn *member.Conn)
 	// OnResume has f called when more may be done in a member than before.
 	OnResume(f func(cluster string))
 }
@@ -51,7 +51,7 @@ type NoGuard struct{}
 
 func (NoGuard) Held(context.Context, *member.Conn) (member.Hold, error) { return member.Hold{}, nil }
 
-func (NoGuard) Writes(context.Context, *member.Conn) (member.Hold, error) { return member.Hold{}, nil }
+func (NoGuard) Writes(*member.Conn) {}
 
 func (NoGuard) OnResume(func(cluster string)) {}
 
