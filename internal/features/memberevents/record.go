@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 )
 
-// Record returns Deps.Report of an agent: it writes the record of a cluster, with a client of package hubclient. Its namespace is
+// RecordPeriod is how often at most the Warnings of a member are recorded: a record is a write to the control plane.
+const RecordPeriod = 10 * time.Second
+
+// Record returns Deps.Report of a process that does not publish: it writes the record of a cluster, with a client of package hubclient. Its namespace is
 // the execution namespace, so that an agent that may write there may report, and about Works of this namespace only.
 func Record(c client.Client) func(ctx context.Context, cluster string, warnings []Warning) error {
 	return func(ctx context.Context, cluster string, warnings []Warning) error {

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/apimachinery/lease"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,7 +18,6 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -69,10 +66,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	if err != nil {
 		return fmt.Errorf("building the reporter: %w", err)
 	}
-	stored := events.New(func(ctx context.Context, e *corev1.Event) error {
-		_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
-		return err
-	}, o.Clock)
+	stored := hubclient.StoredEvents(kube, o.Clock)
 	// The control plane keeps events of success in its memory, which only its own process writes.
 	recorder := events.Split{Memory: events.RecorderFunc(func(events.Event) {}), Stored: stored}
 
@@ -122,7 +116,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		{"apply", func(mgr ctrl.Manager) error {
 			return apply.Setup(mgr, apply.Deps{
 				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
-				Retention: retentionOf(customized), Changes: changes, KindPolicy: definitions, Brake: o.Brake, Guard: guard,
+				Retention: customized.Retention, Changes: changes, KindPolicy: definitions, Brake: o.Brake, Guard: guard,
 				Drifted: changed, Drift: record,
 			})
 		}},
@@ -162,16 +156,6 @@ func setupServices(ctx context.Context, mgr ctrl.Manager, fleet *member.Fleet, o
 	return mcsapi.Setup(ctx, mgr, mcsapi.Deps{Client: hub, Fleet: fleet, Clock: o.Clock})
 }
 
-// retentionOf returns the fingerprint of the customizations that retain fields of a kind.
-func retentionOf(customized *interpret.Chained) func(schema.GroupVersionKind) string {
-	return func(kind schema.GroupVersionKind) string {
-		return customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
-	}
-}
-
-// recordPeriod is the least time between two writes of the record of events.
-const recordPeriod = 10 * time.Second
-
 // setupMemberEvents adds the loop that records the warnings of the cluster about what is propagated, and returns what receives those of apply.
 func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Recorder, o Options) (drifted.Publish, error) {
 	if o.NoMemberEvents {
@@ -182,7 +166,7 @@ func setupMemberEvents(mgr ctrl.Manager, fleet *member.Fleet, recorder events.Re
 		return nil, err
 	}
 	collector, err := memberevents.SetupCollector(mgr, memberevents.Deps{
-		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: fleet, Report: memberevents.Record(hub), Period: recordPeriod,
+		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: fleet, Report: memberevents.Record(hub), Period: memberevents.RecordPeriod,
 		Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock,
 	})
 	if err != nil {

@@ -128,7 +128,7 @@ func (h *components) offer(present func()) {
 // loop is a control loop that is to be set up.
 type loop struct {
 	name string
-	// on is the manager of the server that leads, or of each server that serves members.
+	// on is the manager that runs it: that of the leader, or that of each server that serves members.
 	on    ctrl.Manager
 	setup func(ctrl.Manager) error
 }
@@ -331,7 +331,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, err
 	}
-	written := members.StoredEvents(kube, o.Clock)
+	written := hubclient.StoredEvents(kube, o.Clock)
 	h := &components{
 		mgr:         mgr,
 		lock:        t.lock,

@@ -78,6 +78,11 @@ type Changeable interface {
 	Fingerprint(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) string
 }
 
+// Retention is the fingerprint of what users wrote about the fields of a kind that stay as they are in members.
+func (c *Chained) Retention(kind schema.GroupVersionKind) string {
+	return c.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
+}
+
 // Fingerprint is that of the operations on a kind in all layers that users may change; it is empty if none has them. What is kept
 // of a result has the fingerprint with it, so that a later change is noticed.
 func (c *Chained) Fingerprint(kind schema.GroupVersionKind, operations ...configv1alpha1.InterpreterOperation) string {

@@ -46,8 +46,8 @@ func ReleaseBrake(ctx context.Context, hub *rest.Config, o ReleaseOptions) ([]st
 }
 
 // ResumeDispatching lets a control plane write to clusters again: if none is named, to all that have the condition DispatchingHeld, or the
-// annotation for it, since the condition of a cluster in Pull mode comes from its agent, which may not run yet. With operations it makes only these writes, and others wait, also those that were allowed before. It returns the names of those
-// for which that was written.
+// annotation for it, since the condition of a cluster in Pull mode comes from its agent, which may not run yet. With operations it makes only
+// these writes, and others wait, also those that were allowed before. It returns the names of those for which that was written.
 func ResumeDispatching(ctx context.Context, hub *rest.Config, clusters, operations []string, now time.Time) ([]string, error) {
 	c, err := newHubClient(hub)
 	if err != nil {

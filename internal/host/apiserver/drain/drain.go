@@ -9,9 +9,9 @@ import (
 // patience is how long a stopping server lets requests end on their own: less than its orderly end may take.
 const patience = 4 * time.Second
 
-// Handler has the contexts of requests end 4 s after the first channel is closed, when the server begins to stop, or with the second one, when it has
-// stopped. The server waits for each request before it ends, and some wait for what does not come any more: the deletion of a definition for its
-// objects, a write for a webhook, a question for the answers of members.
+// Handler cancels the contexts of requests 4 s after the server begins to stop, which closes the first channel, or when it has stopped, which
+// closes the second. The server waits for each request before it ends, and some wait for what does not come any more: the deletion of a
+// definition for its objects, a write for a webhook, an Explanation for the answers of members.
 func Handler(stopping, stopped <-chan struct{}, next http.Handler) http.Handler {
 	serving, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -85,7 +85,7 @@ func New(config *rest.Config, clk clock.PassiveClock) (*Term, error) {
 	}, clk), nil
 }
 
-// NewTerm returns a term of a lock that is another one than that of New. The requests of the lock are bounded and counted here.
+// NewTerm returns a term of a given lock. A request about the lock fails after two seconds without an answer.
 func NewTerm(lock resourcelock.Interface, clk clock.PassiveClock) *Term {
 	return &Term{lock: lock, clock: clk, candidate: Candidate{
 		Ready: func() error { return nil }, CatchUp: func(context.Context) error { return nil },

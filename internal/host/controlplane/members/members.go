@@ -17,16 +17,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -50,9 +46,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/observe"
 )
-
-// recordPeriod is how often at most the events of a member are recorded for the leader.
-const recordPeriod = 10 * time.Second
 
 // Settings are those of the control plane that the loops have.
 type Settings struct {
@@ -158,17 +151,9 @@ func (m *Members) separate() (err error) {
 	if err != nil {
 		return fmt.Errorf("building a client: %w", err)
 	}
-	m.stored = StoredEvents(kube, m.Clock)
+	m.stored = hubclient.StoredEvents(kube, m.Clock)
 	m.events = events.Split{Memory: m.Memory, Stored: m.stored}
 	return nil
-}
-
-// StoredEvents returns a recorder of events that are stored.
-func StoredEvents(kube kubernetes.Interface, clk clock.Clock) *events.Deduplicating {
-	return events.New(func(ctx context.Context, e *corev1.Event) error {
-		_, err := kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
-		return err
-	}, clk)
 }
 
 // Loop is a loop to set up, by its name.
@@ -212,10 +197,7 @@ func (m *Members) feed(mgr ctrl.Manager) error {
 func (m *Members) apply(mgr ctrl.Manager) error {
 	return apply.Setup(mgr, apply.Deps{
 		Fleet: m.fleet, Report: m.reports, Events: m.events, Metrics: m.Metrics, Clock: m.Clock, Retain: m.Customized.Retain,
-		Retention: func(kind schema.GroupVersionKind) string {
-			return m.Customized.Fingerprint(kind, configv1alpha1.InterpreterOperationRetain)
-		},
-		Changes: m.Changes, KindPolicy: m.definitions, Brake: m.Brake, Guard: m.Guard, Keeps: m.Keeps, Drifted: m.drifted, Drift: m.Drift,
+		Retention: m.Customized.Retention, Changes: m.Changes, KindPolicy: m.definitions, Brake: m.Brake, Guard: m.Guard, Keeps: m.Keeps, Drifted: m.drifted, Drift: m.Drift,
 	})
 }
 
@@ -243,7 +225,7 @@ func (m *Members) collectEvents(mgr ctrl.Manager) error {
 		return nil
 	}
 	deps := memberevents.Deps{
-		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: m.fleet, Report: memberevents.Record(m.client), Period: recordPeriod,
+		Works: mgr.GetClient(), Cache: mgr.GetCache(), Fleet: m.fleet, Report: memberevents.Record(m.client), Period: memberevents.RecordPeriod,
 		Events: m.events, Metrics: m.Metrics, Clock: m.Clock,
 	}
 	if m.Shard == nil {

@@ -163,7 +163,7 @@ func (s *Server) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return s.delete(ctx, s.lease.name(), metav1.NewUIDPreconditions(string(s.lease.present.UID)))
+	return remove(ctx, s.config.Leases, s.lease.name(), metav1.NewUIDPreconditions(string(s.lease.present.UID)))
 }
 
 // turn reads the Leases of all servers, decides which members are served, and renews the own Lease.
@@ -186,7 +186,7 @@ func (s *Server) turn(ctx context.Context) error {
 	}
 	var errs []error
 	for _, identity := range gone {
-		errs = append(errs, s.delete(ctx, nameOf(identity), nil))
+		errs = append(errs, remove(ctx, s.config.Leases, nameOf(identity), nil))
 	}
 	return errors.Join(errs...)
 }
@@ -257,14 +257,14 @@ func (s *Server) notify() {
 func (s *Server) read(ctx context.Context) (all []published, holder string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	list, err := s.config.Leases.List(ctx, metav1.ListOptions{LabelSelector: clusterv1alpha1.ServerLabel})
+	present, err := list(ctx, s.config.Leases)
 	if err != nil {
-		return nil, "", fmt.Errorf("listing the Leases of servers: %w", err)
+		return nil, "", err
 	}
-	for i := range list.Items {
-		p := publishedIn(&list.Items[i])
+	for i := range present {
+		p := publishedIn(&present[i])
 		if p.identity == s.lease.identity { // also after a write whose answer was lost
-			s.lease.present = &list.Items[i]
+			s.lease.present = &present[i]
 		}
 		all = append(all, p)
 	}
@@ -281,8 +281,9 @@ func (s *Server) read(ctx context.Context) (all []published, holder string, err 
 	return all, holder, nil
 }
 
-func (s *Server) delete(ctx context.Context, name string, only *metav1.Preconditions) error {
-	err := s.config.Leases.Delete(ctx, name, metav1.DeleteOptions{Preconditions: only})
+// remove deletes a Lease, unless it is gone or another one.
+func remove(ctx context.Context, leases coordinationv1client.LeaseInterface, name string, only *metav1.Preconditions) error {
+	err := leases.Delete(ctx, name, metav1.DeleteOptions{Preconditions: only})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the Lease %s: %w", name, err)
 	}
@@ -299,37 +300,46 @@ type Unshared struct {
 	Leases coordinationv1client.LeaseInterface
 	Clock  clock.PassiveClock
 
-	mu   sync.Mutex
-	seen map[string]peer
+	mu    sync.Mutex
+	table table
 }
 
 // Check returns an error while another server may serve members. It deletes the Leases of those that are gone.
 func (u *Unshared) Check(ctx context.Context) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list, err := u.Leases.List(ctx, metav1.ListOptions{LabelSelector: clusterv1alpha1.ServerLabel})
+	present, err := list(ctx, u.Leases)
 	if err != nil {
-		return fmt.Errorf("listing the Leases of servers: %w", err)
+		return err
 	}
-	now, seen := u.Clock.Now(), map[string]peer{}
+	if u.table.peers == nil {
+		u.table.peers = map[string]*peer{}
+	}
+	all := make([]published, len(present))
+	for i := range present {
+		all[i] = publishedIn(&present[i])
+	}
+	now := u.Clock.Now()
+	u.table.read(all, "", now)
 	var errs []error
-	for i := range list.Items {
-		name, p := list.Items[i].Name, peer{published: publishedIn(&list.Items[i]), changed: now}
-		if before, known := u.seen[name]; known && before.version == p.version {
-			p.changed = before.changed
-		}
-		seen[name] = p
+	for identity, p := range u.table.peers {
 		switch {
-		case p.alive(now) && len(p.view) > 0:
-			errs = append(errs, fmt.Errorf("server %s serves a share of the members: start all servers of the control plane with --shard-members, or none", p.url))
 		case !p.alive(now):
-			if err := u.Leases.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				errs = append(errs, fmt.Errorf("deleting the Lease %s: %w", name, err))
-			}
+			errs = append(errs, remove(ctx, u.Leases, nameOf(identity), nil))
+		case len(p.view) > 0:
+			errs = append(errs, fmt.Errorf("server %s serves a share of the members: start all servers of the control plane with --shard-members, or none", p.url))
 		}
 	}
-	u.seen = seen
 	return errors.Join(errs...)
+}
+
+// list reads the Leases of all servers.
+func list(ctx context.Context, leases coordinationv1client.LeaseInterface) ([]coordinationv1.Lease, error) {
+	found, err := leases.List(ctx, metav1.ListOptions{LabelSelector: clusterv1alpha1.ServerLabel})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Leases of servers: %w", err)
+	}
+	return found.Items, nil
 }
 
 func publishedIn(l *coordinationv1.Lease) published {
