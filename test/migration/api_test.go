@@ -103,7 +103,7 @@ func TestAgainstTheAPIAlone(t *testing.T) {
 func exportsToTheAPIAlone(t *testing.T, hub *fleettest.Part) {
 	t.Helper()
 	target := apiAlone(t)
-	exporting := []string{"export", "--kubeconfig", hub.Kubeconfig, "--to-kubeconfig", target.Kubeconfig, "--timeout", "20s"}
+	exporting := []string{"export", "--kubeconfig", hub.Kubeconfig, "--to-kubeconfig", target.Kubeconfig, "--timeout", "5s"}
 	r := fleettest.Flagship(t, append(exporting, "-o", "json")...)
 	var exported report
 	if err := json.Unmarshal([]byte(r.Stdout), &exported); err != nil {

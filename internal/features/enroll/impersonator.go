@@ -66,18 +66,10 @@ func SetupImpersonators(mgr ctrl.Manager, events events.Recorder) error {
 
 func clusterOfImpersonator(_ context.Context, work client.Object) []reconcile.Request {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.GetNamespace())
-	if !ok || !slices.Contains(impersonatorWorks(), work.GetName()) {
+	if !ok || !slices.Contains(memberaccount.ImpersonatorWorks(), work.GetName()) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: cluster}}}
-}
-
-// Names of the Works; the first two are those of the contract.
-func impersonatorWorks() []string {
-	return []string{
-		workv1alpha1.WorkName("ClusterRole", "", memberaccount.Impersonator), workv1alpha1.WorkName("ClusterRoleBinding", "", memberaccount.Impersonator),
-		workv1alpha1.WorkName("Role", "", memberaccount.Impersonator),
-	}
 }
 
 // Reconcile brings the Works of one Cluster up to date.
@@ -103,7 +95,7 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	names := impersonatorWorks()
+	names := memberaccount.ImpersonatorWorks()
 	var faults []error
 	for i, objects := range [][]client.Object{{clusterRole(account, subjects)}, {clusterRoleBinding(account)}, accountRoles(account, subjects)} {
 		faults = append(faults, l.ensure(ctx, cluster, names[i], objects))

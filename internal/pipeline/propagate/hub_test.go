@@ -232,6 +232,8 @@ type fakeTemplates struct {
 	note    func(verb, what string)
 	// listed, if set, is what there is once the store has been waited for.
 	listed map[hubstore.Ref]*unstructured.Unstructured
+	// behind has what the cache still shows of objects that the API server does not have any more.
+	behind map[hubstore.Ref]*unstructured.Unstructured
 }
 
 var _ Templates = (*fakeTemplates)(nil)
@@ -265,6 +267,9 @@ func (f *fakeTemplates) Mapping(gvk schema.GroupVersionKind) (schema.GroupVersio
 
 func (f *fakeTemplates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	obj, ok := f.objects[ref]
+	if !ok {
+		obj, ok = f.behind[ref]
+	}
 	if !ok {
 		return nil, false
 	}

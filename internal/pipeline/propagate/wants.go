@@ -22,8 +22,25 @@ import (
 func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
 	p := &propagator{policies: hubclient.Policies{Reader: reader}, templates: templates, hasWorks: hasWorks}
 	return func(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
-		return p.wants(ctx, binding, maxChain)
+		wanted, err := p.wants(ctx, binding, maxChain)
+		if err != nil || !wanted {
+			return false, err
+		}
+		return p.exists(ctx, binding)
 	}
+}
+
+// exists reads the template of a binding from the API server: the garbage collector deletes the binding of a template that was deleted,
+// and may have seen that before the cache of templates.
+func (p *propagator) exists(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
+	template, err := p.templates.Get(ctx, hubstore.TemplateOf(binding.BindingSpec()).Canonical(p.templates))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("making sure that the template exists: %w", err)
+	}
+	return template.GetDeletionTimestamp() == nil && template.GetUID() == binding.BindingSpec().Resource.UID, nil
 }
 
 // maxChain is how far wants follows dependants of dependants, which may depend on each other in a circle.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -93,7 +94,11 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 
 func TestBindingsThatAreNotWanted(t *testing.T) {
 	cases := map[string]func(*fakeHub, hubstore.Ref, *workv1alpha2.ResourceBinding){
-		"the template is gone":        func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) { delete(h.templates.objects, ref) },
+		"the template is gone": func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) { delete(h.templates.objects, ref) },
+		"the template is gone, and the cache still has it": func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
+			h.templates.behind = map[hubstore.Ref]*unstructured.Unstructured{ref: h.templates.objects[ref]}
+			delete(h.templates.objects, ref)
+		},
 		"the template is another one": func(_ *fakeHub, _ hubstore.Ref, b *workv1alpha2.ResourceBinding) { b.Spec.Resource.UID = "earlier" },
 		"no policy has the template": func(h *fakeHub, ref hubstore.Ref, _ *workv1alpha2.ResourceBinding) {
 			h.templates.objects[ref].SetLabels(nil)

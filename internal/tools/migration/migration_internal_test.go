@@ -49,6 +49,7 @@ func TestClassify(t *testing.T) {
 		"WorkOfUser":          {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: a, namespace: karmada-es-a, labels: {work.karmada.io/permanent-id: x}}}", works, true, false},
 		"WorkOfBinding":       {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: a, namespace: karmada-es-a, annotations: {resourcebinding.karmada.io/name: x}}}", works, false, false},
 		"WorkWithANamespace":  {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: a, namespace: karmada-es-a}, spec: {workload: {manifests: [{apiVersion: v1, kind: Namespace}]}}}", works, false, false},
+		"WorkOfImpersonator":  {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: karmada-impersonator-7cbb6bd5c9, namespace: karmada-es-a}}", works, false, false},
 		"WorkOfSlices":        {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: a, namespace: karmada-es-a, labels: {endpointslice.karmada.io/name: x}}}", works, false, false},
 		"SliceOfAController":  {"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: a, namespace: shop, labels: {endpointslice.kubernetes.io/managed-by: x}}}", 0, false, false},
 		"OwnWebhook":          {"{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: karmada-mutating}}", 0, false, false},

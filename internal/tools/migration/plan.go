@@ -16,6 +16,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 )
 
 // stage is when an object is copied. What comes later depends on what comes earlier.
@@ -174,7 +175,7 @@ func classify(r resource, obj *unstructured.Unstructured) (at stage, copied bool
 	case r.Group == workv1alpha2.GroupName && strings.HasSuffix(r.kind, "ResourceBinding"):
 		return bindings, true, ""
 	case r.Group == workv1alpha1.GroupName && r.kind == "Work":
-		return works, isOfUser(obj), ""
+		return works, isOfUser(obj) && !slices.Contains(memberaccount.ImpersonatorWorks(), obj.GetName()), ""
 	case r.Group == "policy.karmada.io" && strings.HasSuffix(r.kind, "OverridePolicy"):
 		return rules, true, ""
 	}

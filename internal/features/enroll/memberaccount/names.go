@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 const (
@@ -24,6 +25,15 @@ func controllerAccount(cluster string) string { return "karmada-" + cluster }
 // ControllerRole is the name of that account's ClusterRole and ClusterRoleBinding.
 func ControllerRole(cluster string) string {
 	return "karmada-controller-manager:" + controllerAccount(cluster)
+}
+
+// ImpersonatorWorks are the names of the Works with the rights of the impersonator, in the execution namespace of each cluster: of its
+// ClusterRole, its ClusterRoleBinding and its Roles. The first two are those of the contract.
+func ImpersonatorWorks() []string {
+	return []string{
+		workv1alpha1.WorkName("ClusterRole", "", Impersonator), workv1alpha1.WorkName("ClusterRoleBinding", "", Impersonator),
+		workv1alpha1.WorkName("Role", "", Impersonator),
+	}
 }
 
 // CheckName refuses names that the names derived from them would make illegal.
