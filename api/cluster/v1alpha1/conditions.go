@@ -21,9 +21,9 @@ const (
 	// ClusterConditionBrakeEngaged is True while removals and shrinkages in the cluster wait because there were too many at
 	// once. Absent until that happens for the first time.
 	ClusterConditionBrakeEngaged = "BrakeEngaged"
-	// ClusterConditionDispatchingHeld is True while nothing is written to the cluster, because the control plane was
-	// restored from a backup that is older than what the cluster has, or because the annotation HoldDispatchingAnnotation
-	// holds it. Absent until that happens for the first time.
+	// ClusterConditionDispatchingHeld is True while nothing is written to the cluster, because a later state of the
+	// control plane has written to it (this one was restored from a backup, or another one was and goes on), or because the annotation
+	// HoldDispatchingAnnotation holds it. Absent until that happens for the first time.
 	ClusterConditionDispatchingHeld = "DispatchingHeld"
 	// ClusterConditionEvictionHeld is True while objects that are to leave the cluster, since it fails, stay for the safety of the
 	// fleet. Absent until that happens for the first time.

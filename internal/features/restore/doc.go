@@ -2,8 +2,9 @@
 //
 // The control plane counts its periods of writing, for each member, in two Leases: its own storage has one and the member
 // has the other. The own one is written first. A member whose Lease is ahead was written to by a later state of this control
-// plane than the one that runs now, so the storage was restored. Until a person says go, nothing is written to or deleted in
-// that member. An annotation of the Cluster holds it in the same way: that of an imported control plane, or a person's.
+// plane than the one that runs now: its storage was restored, or another control plane with a restored copy of it goes on. Until
+// a person allows it, nothing is written to or deleted in that member. The Lease there is read again while it is written to. An
+// annotation of the Cluster holds it in the same way: that of an imported control plane, or a person's.
 //
 // A count of its own, and not the revision of the storage, because a restored etcd may start with a higher revision, and an
 // import into another storage starts with any.

@@ -24,44 +24,61 @@ type epochs struct {
 	own, theirs int32
 	// counted is whether there is an own one. After a restore there is none.
 	counted bool
+	// other is whether the count in the member was written by another control plane with a copy of this storage, though it is no higher.
+	other bool
 }
 
-// epochs reads the own count and that in the member. A count about another Cluster of the same name is none. A member that
-// does not let its Lease be read has none: it is not protected.
-func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID) (epochs, error) {
+// ahead returns whether the member was written to by a later state of the control plane than this one.
+func (e epochs) ahead() bool { return e.theirs > e.own || e.other }
+
+// epochs reads the own count and that in the member, and returns what the member has. A count about another Cluster of the same name is
+// none. A member that does not let its Lease be read has none: it is not protected. The own one is read last, since it is written first: it
+// is never behind what a process with the same storage wrote to the member.
+func (g *Guard) epochs(ctx context.Context, conn *member.Conn, cluster types.UID) (epochs, coordinationv1.LeaseSpec, error) {
 	var counts epochs
+	there, err := readThere(ctx, conn)
+	if err != nil {
+		return counts, there, err
+	}
+	var known bool
+	counts.theirs, known = epochIn(there, cluster)
 	lease := &coordinationv1.Lease{}
-	err := g.Live.Get(ctx, ownKey(conn.Name()), lease)
+	err = g.Live.Get(ctx, ownKey(conn.Name()), lease)
 	if client.IgnoreNotFound(err) != nil {
-		return counts, fmt.Errorf("reading the count of cluster %s: %w", conn.Name(), err)
+		return counts, there, fmt.Errorf("reading the count of cluster %s: %w", conn.Name(), err)
 	}
 	if err == nil {
-		counts.own, counts.counted = epochIn(lease, cluster)
+		counts.own, counts.counted = epochIn(lease.Spec, cluster)
 	}
+	counts.other = known && counts.counted && counts.theirs == counts.own && !there.RenewTime.Equal(lease.Spec.RenewTime)
+	return counts, there, nil
+}
+
+// readThere reads the count in a member. It is empty if there is none, or if it may not be read.
+func readThere(ctx context.Context, conn *member.Conn) (coordinationv1.LeaseSpec, error) {
 	leases, name, err := leasesOf(conn)
 	if err != nil {
-		return counts, err
+		return coordinationv1.LeaseSpec{}, err
 	}
-	lease, err = leases.Get(ctx, name, metav1.GetOptions{})
+	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return counts, nil
+		return coordinationv1.LeaseSpec{}, nil
 	case err != nil:
-		return counts, fmt.Errorf("reading the count in cluster %s: %w", conn.Name(), err)
+		return coordinationv1.LeaseSpec{}, fmt.Errorf("reading the count in cluster %s: %w", conn.Name(), err)
 	}
-	counts.theirs, _ = epochIn(lease, cluster)
-	return counts, nil
+	return lease.Spec, nil
 }
 
 func ownKey(cluster string) client.ObjectKey {
 	return client.ObjectKey{Namespace: clusterv1alpha1.SystemNamespace, Name: clusterv1alpha1.EpochLease(cluster)}
 }
 
-func epochIn(lease *coordinationv1.Lease, cluster types.UID) (epoch int32, counted bool) {
-	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != string(cluster) || lease.Spec.LeaseTransitions == nil {
+func epochIn(lease coordinationv1.LeaseSpec, cluster types.UID) (epoch int32, counted bool) {
+	if lease.HolderIdentity == nil || *lease.HolderIdentity != string(cluster) || lease.LeaseTransitions == nil {
 		return 0, false
 	}
-	return *lease.Spec.LeaseTransitions, true
+	return *lease.LeaseTransitions, true
 }
 
 func leasesOf(conn *member.Conn) (coordinationclient.LeaseInterface, string, error) {
@@ -72,13 +89,14 @@ func leasesOf(conn *member.Conn) (coordinationclient.LeaseInterface, string, err
 	return c.CoordinationV1().Leases(clusterv1alpha1.ClusterNamespace), "flagship-" + conn.ControlPlane().ID, nil
 }
 
-// writeEpoch writes the count, first here and then in the member: a member is never ahead of the storage that wrote to it.
-func (g *Guard) writeEpoch(ctx context.Context, conn *member.Conn, cluster *clusterv1alpha1.Cluster, epoch int32) error {
+// writeEpoch writes the count, first here and then in the member: a member is never ahead of the storage that wrote to it. It returns what the
+// member has then.
+func (g *Guard) writeEpoch(ctx context.Context, conn *member.Conn, cluster *clusterv1alpha1.Cluster, epoch int32) (coordinationv1.LeaseSpec, error) {
 	spec := ownCount(cluster, epoch, g.Clock.Now())
 	if err := g.writeOwn(ctx, cluster, spec); err != nil {
-		return err
+		return coordinationv1.LeaseSpec{}, err
 	}
-	return writeThere(ctx, conn, spec)
+	return writeThere(ctx, conn, cluster.UID, spec)
 }
 
 // ownCount is what a Lease has that counts.
@@ -101,6 +119,9 @@ func (g *Guard) writeOwn(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	case apierrors.IsNotFound(err):
 		err = g.Client.Create(ctx, own)
 	case err == nil:
+		if epoch, counted := epochIn(present.Spec, cluster.UID); counted && epoch >= *spec.LeaseTransitions {
+			return errOvertaken
+		}
 		own.ResourceVersion = present.ResourceVersion
 		err = g.Client.Update(ctx, own)
 	}
@@ -110,28 +131,38 @@ func (g *Guard) writeOwn(ctx context.Context, cluster *clusterv1alpha1.Cluster, 
 	return nil
 }
 
-func writeThere(ctx context.Context, conn *member.Conn, spec coordinationv1.LeaseSpec) error {
+// errOvertaken means that the count was raised in the meantime, by another control plane with a copy of this storage or by another server with
+// this one. The next attempt compares the counts anew.
+var errOvertaken = errors.New("the count of writes to the cluster was raised by another control plane with the same id, or another server")
+
+// writeThere returns what the member has then: nothing if it may not have a count.
+func writeThere(ctx context.Context, conn *member.Conn, cluster types.UID, spec coordinationv1.LeaseSpec) (coordinationv1.LeaseSpec, error) {
 	leases, name, err := leasesOf(conn)
 	if err != nil {
-		return err
+		return coordinationv1.LeaseSpec{}, err
 	}
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{clusterv1alpha1.SystemLabel: clusterv1alpha1.SystemLabelValue},
 		}, Spec: spec}, metav1.CreateOptions{FieldManager: ownership.FieldManager})
 	case err == nil:
+		if theirs, _ := epochIn(lease.Spec, cluster); theirs >= *spec.LeaseTransitions {
+			return coordinationv1.LeaseSpec{}, errOvertaken
+		}
 		lease.Spec = spec
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: ownership.FieldManager})
+		lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: ownership.FieldManager})
 	}
 	var unavailable *member.UnavailableError
 	switch {
-	case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err): // not allowed, or no namespace for it: not protected
-		return nil
+	case err == nil:
+		return lease.Spec, nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // not allowed, or no namespace for it: not protected
+		return coordinationv1.LeaseSpec{}, nil
 	case errors.As(err, &unavailable):
-		return err
+		return coordinationv1.LeaseSpec{}, err
 	default:
-		return fmt.Errorf("writing the count to cluster %s: %w", conn.Name(), err)
+		return coordinationv1.LeaseSpec{}, fmt.Errorf("writing the count to cluster %s: %w", conn.Name(), err)
 	}
 }

@@ -9,12 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
@@ -27,6 +30,16 @@ import (
 // period is how often at most the count of a member is raised, while the control plane writes to it. A restored state that
 // is older than the last period in which something was written is recognized.
 const period = 5 * time.Minute
+
+// maxAge is how old what is known of the count in a member may be when a Work is reconciled there. Another control plane with a copy of this
+// storage, such as one that was restored while this one goes on, raises the count before it writes: this one writes beside it for no longer.
+// It is long enough for a few attempts of a write: a member that refuses every other request would else refuse each write, and none of
+// the reads between them.
+const maxAge = 5 * time.Second
+
+// settled is how long after a member was resumed its Works are reconciled once more: another control plane with a copy of this storage has
+// read the raised count by then, and its last requests are over. Each takes what the other one writes as its own.
+const settled = 3 * maxAge
 
 // Deps is what a Guard needs. All fields but Elsewhere are required.
 type Deps struct {
@@ -64,10 +77,16 @@ type Guard struct {
 type guarded struct {
 	conn *member.Conn
 
-	mu      sync.Mutex // held while the member is read
+	mu      sync.Mutex // held while both counts are read
 	checked bool
 	hold    member.Hold
-	raised  time.Time // when it was last raised, or that was queued
+	there   coordinationv1.LeaseSpec // the count in the member, as it was read or written last
+	read    time.Time                // when it was last read
+	resumed time.Time                // when it was resumed, until it is settled
+
+	writing sync.Mutex // held for no request: writes to the member wait for it
+	raised  time.Time  // when the count was last to be raised
+	due     bool       // the count is to be raised
 }
 
 // New returns a Guard. Setup adds its loops.
@@ -91,19 +110,24 @@ func New(deps Deps) *Guard {
 // OnResume has f called with the name of a cluster to which writing goes on. f must not block. Call it before Setup.
 func (g *Guard) OnResume(f func(cluster string)) { g.resumed = append(g.resumed, f) }
 
-// Held returns which writes to a member wait for a person. The first call for a connection reads the member's Lease.
+// Held returns which writes to a member wait for a person. It reads the member's Lease at the first call for a connection, and again if what is
+// known of it is too old.
 func (g *Guard) Held(ctx context.Context, conn *member.Conn) (member.Hold, error) {
 	s := g.of(conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.checked {
+	if s.checked && (s.hold == member.HoldEverything || g.Clock.Since(s.read) < maxAge) {
 		return s.hold, nil
+	}
+	if s.checked {
+		err := g.confirm(ctx, s)
+		return s.hold, err
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := g.Client.Get(ctx, client.ObjectKey{Name: conn.Name()}, cluster); err != nil {
 		return member.Hold{}, fmt.Errorf("reading cluster %s: %w", conn.Name(), err)
 	}
-	counts, err := g.epochs(ctx, conn, cluster.UID)
+	counts, err := g.compared(ctx, s, cluster.UID)
 	if err != nil {
 		return member.Hold{}, err
 	}
@@ -118,12 +142,48 @@ func (g *Guard) Held(ctx context.Context, conn *member.Conn) (member.Hold, error
 // Writes is called before something is written to a member.
 func (g *Guard) Writes(conn *member.Conn) {
 	s := g.of(conn)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if now := g.Clock.Now(); now.Sub(s.raised) >= period {
-		s.raised = now
+		s.raised, s.due = now, true
 		g.queues.Add(conn.Name(), types.NamespacedName{Name: conn.Name()})
 	}
+}
+
+// confirm reads the count in a member again, and holds the member if another control plane has raised it. A count that cannot be read is read
+// when it is too old again: no write fails for it.
+func (g *Guard) confirm(ctx context.Context, s *guarded) error {
+	s.read = g.Clock.Now() // what is read is as old as the request
+	bounded, cancel := context.WithTimeout(ctx, maxAge)
+	defer cancel()
+	there, err := readThere(bounded, s.conn)
+	if err != nil {
+		log.FromContext(ctx).Info("The count of writes to the cluster was not read", "cluster", s.conn.Name(), "error", err.Error())
+		return nil
+	}
+	if equality.Semantic.DeepEqual(there, s.there) {
+		return nil
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := g.Client.Get(ctx, client.ObjectKey{Name: s.conn.Name()}, cluster); err != nil {
+		return fmt.Errorf("reading cluster %s: %w", s.conn.Name(), err)
+	}
+	counts, err := g.compared(ctx, s, cluster.UID)
+	if err == nil && counts.ahead() {
+		s.hold = member.HoldEverything // raise reports it
+		g.queues.Add(s.conn.Name(), types.NamespacedName{Name: s.conn.Name()})
+	}
+	return err
+}
+
+// compared reads both counts.
+func (g *Guard) compared(ctx context.Context, s *guarded, cluster types.UID) (epochs, error) {
+	now := g.Clock.Now()
+	counts, there, err := g.epochs(ctx, s.conn, cluster)
+	if err == nil {
+		s.read, s.there = now, there
+	}
+	return counts, err
 }
 
 // of is what is known about a connection.
@@ -156,7 +216,7 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 	if !s.checked {
 		return 0, nil // the first write waits for Held, which comes back here
 	}
-	counts, err := g.epochs(ctx, conn, cluster.UID)
+	counts, err := g.compared(ctx, s, cluster.UID)
 	if err != nil {
 		return 0, err
 	}
@@ -174,10 +234,11 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 		}
 		return 0, nil
 	}
-	if d.held || !s.raised.IsZero() {
-		if err := g.writeEpoch(ctx, conn, cluster, max(counts.own, counts.theirs)+1); err != nil {
+	if d.held || s.isDue() {
+		if s.there, err = g.writeEpoch(ctx, conn, cluster, max(counts.own, counts.theirs)+1); err != nil {
 			return 0, err
 		}
+		s.isRaised()
 	}
 	if d.resume {
 		if err := g.report(ctx, cluster.DeepCopy(), cluster, clusterv1alpha1.DispatchingResumed()); err != nil {
@@ -185,12 +246,37 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 		}
 	}
 	if s.hold == (member.Hold{}) && !d.resume {
-		return 0, nil
+		return g.settle(s), nil
 	}
-	s.hold = member.Hold{}
+	s.hold, s.resumed = member.Hold{}, g.Clock.Now()
 	g.held.WithLabelValues(name).Set(0)
 	g.resume(name)
-	return 0, nil
+	return settled, nil
+}
+
+func (s *guarded) isDue() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.due
+}
+
+func (s *guarded) isRaised() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.due = false
+}
+
+// settle has the Works of a member that was resumed reconciled once more when it is settled, and returns how long that takes yet.
+func (g *Guard) settle(s *guarded) time.Duration {
+	if s.resumed.IsZero() {
+		return 0
+	}
+	if left := settled - g.Clock.Since(s.resumed); left > 0 {
+		return left
+	}
+	s.resumed = time.Time{}
+	g.resume(s.conn.Name())
+	return 0
 }
 
 // resume has the Works of a cluster reconciled again.
@@ -223,7 +309,7 @@ type decision struct {
 // decide compares the counts, and reads the annotations and the condition of a Cluster.
 func decide(cluster *clusterv1alpha1.Cluster, counts epochs) decision {
 	byAnnotation := isHeldByAnnotation(cluster)
-	held := isHeld(cluster) || byAnnotation || counts.theirs > counts.own // a second control plane with the same storage may write, too
+	held := isHeld(cluster) || byAnnotation || counts.ahead()
 	if !held {
 		return decision{}
 	}
@@ -251,7 +337,8 @@ func (g *Guard) forget(name string) {
 }
 
 func heldCondition(cluster *clusterv1alpha1.Cluster) metav1.Condition {
-	reason, cause := clusterv1alpha1.ControlPlaneRestoredReason, "The control plane was restored from a backup that is older than what the cluster has"
+	reason, cause := clusterv1alpha1.ControlPlaneRestoredReason, "A later state of this control plane has written to the cluster: "+
+		"this one was restored from a backup, or another one was and goes on"
 	if isHeldByAnnotation(cluster) {
 		reason = clusterv1alpha1.HeldByAnnotationReason
 		cause = fmt.Sprintf("The annotation %s: %s", clusterv1alpha1.HoldDispatchingAnnotation, cluster.Annotations[clusterv1alpha1.HoldDispatchingAnnotation])

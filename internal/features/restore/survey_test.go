@@ -104,7 +104,7 @@ func TestReportsAreBounded(t *testing.T) {
 }
 
 func TestCountOfAnotherCluster(t *testing.T) {
-	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("uid-1"), LeaseTransitions: new(int32(7))}}
+	lease := coordinationv1.LeaseSpec{HolderIdentity: new("uid-1"), LeaseTransitions: new(int32(7))}
 	if got, counted := epochIn(lease, "uid-1"); got != 7 || !counted {
 		t.Errorf("the count is %d, want 7", got)
 	}
