@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -206,9 +207,39 @@ func (c *churn) before() {
 	}
 }
 
-// after are three dozen changes.
+// goOn changes objects for as long as FLAGSHIP_RESTORE_CHANGES says, such as 10m, and returns how many changes reached the members. What it
+// creates it deletes.
+func (c *churn) goOn() (changes int) {
+	c.t.Helper()
+	text := os.Getenv("FLAGSHIP_RESTORE_CHANGES")
+	if text == "" {
+		return 0
+	}
+	period, err := time.ParseDuration(text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for end := time.Now().Add(period); time.Now().Before(end); changes += 7 {
+		version := fmt.Sprintf("later-%d", changes)
+		for i := range 4 {
+			fleettest.Update(c.t, c.hub.Cluster, fleettest.ConfigMap("shop", fmt.Sprintf("plain-%d", i), nil), func(cm *corev1.ConfigMap) { cm.Data["version"] = version })
+		}
+		passing := several("shop", version, 0, 1)
+		c.send("shop", version, fleettest.To("east", "west"), passing...)
+		c.has(c.east, version, several("shop", "plain", 0, 4)...)
+		c.has(c.east, "1", passing...)
+		c.has(c.west, "1", passing...)
+		fleettest.Delete(c.t, c.hub.Cluster, append(passing, fleettest.Policy("shop", version, fleettest.To("east", "west"), passing...))...)
+		c.gone(c.east, passing...)
+		c.gone(c.west, passing...)
+	}
+	return changes
+}
+
+// after are three dozen changes, and more if the test is to go on.
 func (c *churn) after() {
 	c.t.Helper()
+	c.t.Logf("%d changes were made before the three dozen", c.goOn())
 	for i := range int32(4) {
 		fleettest.Update(c.t, c.hub.Cluster, fleettest.Deployment("shop", fmt.Sprintf("web-%d", i), 0), func(d *appsv1.Deployment) { d.Spec.Replicas = new(2 + i) })
 	}

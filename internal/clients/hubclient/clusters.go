@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,7 +27,9 @@ func EveryCluster(reader client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var clusters clusterv1alpha1.ClusterList
 		if err := reader.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // The cache cannot fail once it is filled.
+			// A map function cannot fail: each Cluster is enqueued by its own next event.
+			log.FromContext(ctx).Error(err, "Clusters are not enqueued: they were not listed")
+			return nil
 		}
 		requests := make([]reconcile.Request, 0, len(clusters.Items))
 		for i := range clusters.Items {

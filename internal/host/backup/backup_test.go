@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/utils/clock"
@@ -107,9 +109,19 @@ func put(t *testing.T, s backup.Storage, values map[string]string) {
 	t.Helper()
 	client := connect(t, s)
 	for key, value := range values {
-		if _, err := client.Put(t.Context(), key, value); err != nil {
-			t.Fatal(err)
-		}
+		patiently(t, func() error { _, err := client.Put(t.Context(), key, value); return err })
+	}
+}
+
+// patiently calls etcd again when it did not answer in time: tests share their processors with others.
+func patiently(t *testing.T, call func() error) {
+	t.Helper()
+	err := call()
+	for errors.Is(err, rpctypes.ErrTimeout) {
+		err = call()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -173,13 +185,14 @@ func TestBackupsOfEachStorageAreRestoredToEach(t *testing.T) {
 				prefix + "/leases/karmada-system/member-east": "count", "compact_rev_key": "1", prefix + "2/a": "of others", "/other": "of others",
 			})
 			client := connect(t, from)
-			lease, err := client.Grant(t.Context(), 600)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := client.Put(t.Context(), prefix+"/events/shop/e", "ends", clientv3.WithLease(lease.ID)); err != nil {
-				t.Fatal(err)
-			}
+			patiently(t, func() error {
+				lease, err := client.Grant(t.Context(), 600)
+				if err != nil {
+					return err
+				}
+				_, err = client.Put(t.Context(), prefix+"/events/shop/e", "ends", clientv3.WithLease(lease.ID))
+				return err
+			})
 			saved := create(t, from, own.Recipient())
 			put(t, from, map[string]string{prefix + "/configmaps/shop/later": "1"})
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -152,14 +153,19 @@ func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
 			return nil, err
 		}
 	}
-	ctx, t.cancel = context.WithCancel(ctx)
-	go func() { // the loops end with the server, too
-		defer t.cancel()
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { // the loops end with the server, too
+		defer cancel()
 		select {
 		case <-h.server.Done():
 		case <-ctx.Done():
 		}
-	}()
+	})
+	t.cancel = func() {
+		cancel()
+		watching.Wait()
+	}
 	if t.synced, err = setupLoops(ctx, t, h.server, o); err != nil {
 		t.cancel()
 		return nil, err

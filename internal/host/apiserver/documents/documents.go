@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
@@ -26,7 +27,7 @@ type Service interface {
 
 // Run publishes documents until ctx ends.
 func Run(ctx context.Context, definitions informers.CustomResourceDefinitionInformer, service Service) error {
-	p := newPublisher(ctx, service)
+	p := newPublisher(log.FromContext(ctx), service)
 	handle, err := definitions.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.set(obj) },
 		UpdateFunc: func(_, obj any) { p.set(obj) },
@@ -48,15 +49,15 @@ func Run(ctx context.Context, definitions informers.CustomResourceDefinitionInfo
 
 // publisher has the document of every group version.
 type publisher struct {
-	ctx     context.Context // of the log
+	log     logr.Logger
 	service Service
 
 	mu        sync.Mutex
 	documents map[schema.GroupVersion]*document
 }
 
-func newPublisher(ctx context.Context, service Service) *publisher {
-	return &publisher{ctx: ctx, service: service, documents: map[schema.GroupVersion]*document{}}
+func newPublisher(logger logr.Logger, service Service) *publisher {
+	return &publisher{log: logger, service: service, documents: map[schema.GroupVersion]*document{}}
 }
 
 func (p *publisher) set(obj any) {
@@ -93,7 +94,7 @@ func (p *publisher) update(name string, definition *apiextensionsv1.CustomResour
 	for gv := range served {
 		d, published := p.documents[gv]
 		if !published {
-			d = &document{ctx: p.ctx, version: gv.Version, definitions: map[string]*apiextensionsv1.CustomResourceDefinition{}}
+			d = &document{log: p.log, version: gv.Version, definitions: map[string]*apiextensionsv1.CustomResourceDefinition{}}
 			p.documents[gv] = d
 		}
 		d.put(definition)
@@ -107,7 +108,7 @@ func path(gv schema.GroupVersion) string { return "apis/" + gv.Group + "/" + gv.
 
 // document is that of one group version. It is built when it is requested.
 type document struct {
-	ctx     context.Context
+	log     logr.Logger
 	version string
 
 	mu          sync.Mutex
@@ -161,14 +162,14 @@ func (d *document) build(names []string) *spec3.OpenAPI {
 	for _, name := range names {
 		part, err := builder.BuildOpenAPIV3(d.definitions[name], d.version, builder.Options{IncludeSelectableFields: true})
 		if err != nil {
-			log.FromContext(d.ctx).Error(err, "A definition is not in the OpenAPI document", "definition", name, "version", d.version)
+			d.log.Error(err, "A definition is not in the OpenAPI document", "definition", name, "version", d.version)
 			continue
 		}
 		parts = append(parts, part)
 	}
 	whole, err := builder.MergeSpecsV3(parts...)
 	if err != nil {
-		log.FromContext(d.ctx).Error(err, "No OpenAPI document can be made of definitions", "definitions", names, "version", d.version)
+		d.log.Error(err, "No OpenAPI document can be made of definitions", "definitions", names, "version", d.version)
 		return &spec3.OpenAPI{}
 	}
 	return whole

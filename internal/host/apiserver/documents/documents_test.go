@@ -1,12 +1,12 @@
 package documents
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,7 +54,7 @@ func definition(kind string, generation int64, versions ...string) *apiextension
 
 func TestDocumentsFollowTheDefinitions(t *testing.T) {
 	b := board{}
-	p := newPublisher(context.Background(), b)
+	p := newPublisher(logr.Discard(), b)
 	expect := func(when string, paths ...string) {
 		t.Helper()
 		if got := b.paths(); !slices.Equal(got, paths) {
@@ -81,7 +81,7 @@ func TestDocumentsFollowTheDefinitions(t *testing.T) {
 
 func TestADocumentIsKeptUntilItIsWrittenDown(t *testing.T) {
 	b := board{}
-	p := newPublisher(context.Background(), b)
+	p := newPublisher(logr.Discard(), b)
 	p.set(definition("Leaf", 1, "v1"))
 	get := func() (text, tag string) {
 		t.Helper()
