@@ -207,15 +207,16 @@ func (c *churn) before() {
 	}
 }
 
-// goOn changes objects for as long as FLAGSHIP_RESTORE_CHANGES says, such as 10m, and returns how many changes reached the members. What it
-// creates it deletes.
+// period is for how long objects are changed besides, such as 10m.
+var period = os.Getenv("FLAGSHIP_RESTORE_CHANGES")
+
+// goOn changes objects for a period, if there is one, and returns how many changes reached the members. What it creates it deletes.
 func (c *churn) goOn() (changes int) {
 	c.t.Helper()
-	text := os.Getenv("FLAGSHIP_RESTORE_CHANGES")
-	if text == "" {
+	if period == "" {
 		return 0
 	}
-	period, err := time.ParseDuration(text)
+	period, err := time.ParseDuration(period)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -286,7 +287,11 @@ func (c *churn) after() {
 // deleted or replaced, all that was created since is an orphan, and only what the restored state orders deleted is deleted in the end.
 func TestRestoredAfterMuchHasChanged(t *testing.T) {
 	t.Parallel()
-	c := &churn{t: t, hub: fleettest.StartHub(t), east: fleettest.StartMember(t, "east", "--bare"), west: fleettest.StartMember(t, "west", "--bare")}
+	var flags []string
+	if period != "" {
+		flags = []string{"--brake-share=1"} // most of what there is is deleted within the window of the brake
+	}
+	c := &churn{t: t, hub: fleettest.StartHub(t, flags...), east: fleettest.StartMember(t, "east", "--bare"), west: fleettest.StartMember(t, "west", "--bare")}
 	c.hub.Join(t, "east", c.east.Kubeconfig)
 	c.hub.Join(t, "west", c.west.Kubeconfig)
 	c.before()
