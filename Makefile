@@ -80,7 +80,7 @@ test-clients: build ## Run Helm 3 and 4, kstatus, controller-runtime and kubectl
 	cd test/clients && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -timeout 30m ./...
 
 .PHONY: test-chart
-test-chart: build ## Render and check charts/flagship, run the server with its settings, apply it to a member (its own module); TESTS=Lint takes only those that match.
+test-chart: build ## Lint charts/flagship, check its objects with kubeconform, run its containers, install it in a member (its own module); TESTS=Lint takes only those that match.
 	cd test/chart && FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -timeout 15m -run '$(TESTS)' ./...
 
 .PHONY: test-skew

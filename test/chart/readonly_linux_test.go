@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/kube"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -206,13 +205,14 @@ func TestReadOnlyRootFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod, config = podOf(t, objects)
-	account, host, port := serviceAccount(t, agent, objects, pod.ServiceAccountName)
+	account, host, port := serviceAccount(t, agent, pod.ServiceAccountName)
 	volumes = map[string]string{
 		"config": file(t, "agent.yaml", config), "bootstrap": bootstrap, "/var/run/secrets/kubernetes.io/serviceaccount": account,
 	}
 	address := func() string { return "127.0.0.1:" + strconv.Itoa(freePort(t)) }
+	health := address()
 	running := contain(t, pod, volumes, "flagship-agent", "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port,
-		"FLAGSHIP_HEALTH_PROBE_BIND_ADDRESS="+address(), "FLAGSHIP_METRICS_BIND_ADDRESS="+address())
+		"FLAGSHIP_HEALTH_PROBE_BIND_ADDRESS="+health, "FLAGSHIP_METRICS_BIND_ADDRESS="+address())
 	_, ended := start(t, running, "")
 	clusters := dynamic.NewForConfigOrDie(hub).Resource(schema.GroupVersionResource{Group: "cluster.karmada.io", Version: "v1alpha1", Resource: "clusters"})
 	var last error
@@ -238,42 +238,25 @@ func TestReadOnlyRootFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the cluster of the agent is not ready: %v: %v", err, last)
 	}
+	expectProbes(t, pod.Containers[0], health)
 }
 
-// serviceAccount applies an installation to a cluster, and returns what a pod of it has to reach its API server: a directory, and the address.
-func serviceAccount(t *testing.T, i installation, objects []*unstructured.Unstructured, name string) (dir, host, port string) {
+// serviceAccount installs the chart in a cluster, and returns what a pod of it has to reach its API server: a directory, and the address.
+func serviceAccount(t *testing.T, i installation, name string) (dir, host, port string) {
 	t.Helper()
-	data := t.TempDir()
-	run(t, exec.CommandContext(t.Context(), binary(t), "up", "--members", "1", "--bare", "--data-dir", data), "Flagship is ready")
-	kubeconfig := filepath.Join(data, "member1.kubeconfig")
-	unjoin := exec.CommandContext(t.Context(), binary(t), "unjoin", "member1", "--delete-objects", "--kubeconfig", filepath.Join(data, "hub.kubeconfig"))
-	if output, err := unjoin.CombinedOutput(); err != nil { // a cluster is a member of one control plane
-		t.Fatalf("%v: %s", err, output)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube := kubernetes.NewForConfigOrDie(config)
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		_, err := kube.CoreV1().Namespaces().Get(ctx, i.namespace, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), nil
-	})
-	if err != nil {
-		t.Fatalf("the namespace of the first control plane stays: %v", err)
-	}
-	newNamespace(t, kube, i.namespace)
-	apply(t, config, i, objects)
+	c := startCluster(t, "--bare")
+	c.prepare(t, i.namespace)
+	helm{c.kubeconfig, i.namespace, kube.HookOnlyStrategy}.install(t, i.values)
 	seconds := int64(24 * 60 * 60)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	token, err := kube.CoreV1().ServiceAccounts(i.namespace).CreateToken(t.Context(), name, request, metav1.CreateOptions{})
+	token, err := c.kube.CoreV1().ServiceAccounts(i.namespace).CreateToken(t.Context(), name, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	authority := config.CAData
+	authority := c.config.CAData
 	if len(authority) == 0 {
-		if authority, err = os.ReadFile(config.CAFile); err != nil {
+		if authority, err = os.ReadFile(c.config.CAFile); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,7 +268,7 @@ func serviceAccount(t *testing.T, i installation, objects []*unstructured.Unstru
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	at, err := url.Parse(config.Host)
+	at, err := url.Parse(c.config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
