@@ -92,7 +92,7 @@ func renderChart(t *testing.T, chart *v2.Chart, i installation) ([]*unstructured
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(chart, all)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(t.Context(), chart, all)
 	if err != nil {
 		return nil, err
 	}
