@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ServerConfiguration is the file of flagship server --config. Each field is the flag of the same name, --bind-address for bindAddress,
 // with its meaning, unit and default (docs/reference/configuration.md has them); a flag on the command line wins, and so does its
-// variable in the environment. A field that is not set changes nothing.
+// variable in the environment. A field that is not set changes nothing. The fields that the page names so are read again while the server runs.
 //
 // +kubebuilder:object:root=true
 type ServerConfiguration struct {
@@ -44,6 +44,10 @@ type ServerConfiguration struct {
 	// TracingConfigFile is --tracing-config-file.
 	// +optional
 	TracingConfigFile *string `json:"tracingConfigFile,omitempty"`
+
+	// V is --v.
+	// +optional
+	V *int32 `json:"v,omitempty"`
 
 	// Storage.
 
@@ -291,6 +295,10 @@ type AgentConfiguration struct {
 	// DataDir is --data-dir.
 	// +optional
 	DataDir *string `json:"dataDir,omitempty"`
+
+	// V is --v.
+	// +optional
+	V *int32 `json:"v,omitempty"`
 
 	// CredentialSecret is --credential-secret.
 	// +optional

@@ -18,6 +18,11 @@ func (in *AgentConfiguration) DeepCopyInto(out *AgentConfiguration) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.V != nil {
+		in, out := &in.V, &out.V
+		*out = new(int32)
+		**out = **in
+	}
 	if in.CredentialSecret != nil {
 		in, out := &in.CredentialSecret, &out.CredentialSecret
 		*out = new(string)
@@ -175,6 +180,11 @@ func (in *ServerConfiguration) DeepCopyInto(out *ServerConfiguration) {
 	if in.TracingConfigFile != nil {
 		in, out := &in.TracingConfigFile, &out.TracingConfigFile
 		*out = new(string)
+		**out = **in
+	}
+	if in.V != nil {
+		in, out := &in.V, &out.V
+		*out = new(int32)
 		**out = **in
 	}
 	if in.EtcdServers != nil {

@@ -24,7 +24,7 @@ type Clusters struct {
 	Clock  clock.PassiveClock
 	// Grace is how long the endpoints of a cluster that is not ready stay as they were last seen. After that they are marked as not
 	// ready.
-	Grace time.Duration
+	Grace func() time.Duration
 }
 
 // Registered lists the clusters that are not being deleted, sorted by name. They are shared with the cache.
@@ -63,6 +63,6 @@ func (c Clusters) Expired(clusters []*clusterv1alpha1.Cluster, name string) (exp
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return false, 0
 	}
-	left = c.Grace - c.Clock.Since(ready.LastTransitionTime.Time)
+	left = c.Grace() - c.Clock.Since(ready.LastTransitionTime.Time)
 	return left <= 0, max(left, 0)
 }

@@ -62,7 +62,7 @@ func TestGroups(t *testing.T) {
 
 func TestExpired(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	clusters := Clusters{Clock: clock, Grace: time.Minute}
+	clusters := Clusters{Clock: clock, Grace: func() time.Duration { return time.Minute }}
 	for reason, tc := range map[string]struct {
 		status  metav1.ConditionStatus
 		since   time.Duration

@@ -36,7 +36,7 @@ func begin(t *testing.T, objects ...client.Object) *world {
 }
 
 func (w *world) restart() {
-	w.mover = newMover(Deps{Client: w.hub.Client, Clock: w.clock, EvictionRate: eviction.NewRate(0, w.clock, nil), Events: events.RecorderFunc(func(e events.Event) { w.published = append(w.published, e) })})
+	w.mover = newMover(Deps{Client: w.hub.Client, Clock: w.clock, EvictionRate: eviction.NewRate(func() float64 { return 0 }, w.clock, nil), Events: events.RecorderFunc(func(e events.Event) { w.published = append(w.published, e) })})
 	w.mover.presence.since(w.clock.Now())
 }
 

@@ -42,17 +42,22 @@ const (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
+// Periods are how often members are observed, and when that changes their condition Ready.
+type Periods struct {
+	// Probe is how often the readiness of a member, and the kinds it serves, are read, and how often its resources are written at most.
+	Probe time.Duration
+	// Failure and Success are how long a member must have been unwell, or well again, before its Ready condition changes. The first
+	// observation counts at once.
+	Failure, Success time.Duration
+}
+
 // Deps is what Setup needs. All fields but NoTaints, Unplaced and Metrics are required.
 type Deps struct {
 	Fleet  *member.Fleet
 	Events events.Recorder
 	Clock  clock.WithTicker
-	// ProbePeriod is how often the readiness of a member, and the kinds it serves, are read, and how often its resources are written
-	// at most.
-	ProbePeriod time.Duration
-	// FailureThreshold and SuccessThreshold are how long a member must have been unwell, or well again, before its Ready
-	// condition changes. The first observation counts at once.
-	FailureThreshold, SuccessThreshold time.Duration
+	// Periods is called at every observation: what it returns may change.
+	Periods func() Periods
 	// NoTaints leaves the condition taints to the control plane, which writes them for clusters with an agent: see SetupLeases.
 	NoTaints bool
 	// Unplaced receives the pods that no node takes. Nil: they are reported in the ClusterCapacity, as agents do.
@@ -192,7 +197,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 		return 0, fmt.Errorf("watching the devices of cluster %s: %w", name, err)
 	}
 	if inputs := state.inputs(cluster); inputs != state.written {
-		due, _ := state.reportsResources(o.Clock.Now(), o.ProbePeriod)
+		due, _ := state.reportsResources(o.Clock.Now(), o.Periods().Probe)
 		if err := o.write(ctx, cluster, state); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return backoff.Conflict, nil // the cache is behind, or the Cluster is going
@@ -205,7 +210,7 @@ func (o *clusterObserver) observe(ctx context.Context, name string, _ types.Name
 		state.written = inputs
 	}
 	now, next := o.Clock.Now(), state.nextProbe
-	if due, at := state.reportsResources(now, o.ProbePeriod); !due && at.Before(next) {
+	if due, at := state.reportsResources(now, o.Periods().Probe); !due && at.Before(next) {
 		next = at // what has changed since is written then
 	}
 	return max(next.Sub(now), time.Millisecond), nil
@@ -221,9 +226,11 @@ func (o *clusterObserver) refresh(ctx context.Context, s *clusterState) {
 			s.nextProbe = now.Add(backoff.NotYet)
 			return
 		}
+		periods := o.Periods()
+		s.health.failure, s.health.success = periods.Failure, periods.Success
 		s.health.see(seen, now)
 		s.ahead = s.conn.ClockAhead()
-		s.nextProbe = now.Add(o.ProbePeriod)
+		s.nextProbe = now.Add(periods.Probe)
 		if pending, ok := s.health.pendingUntil(); ok && pending.Before(s.nextProbe) {
 			s.nextProbe = pending
 		}
@@ -240,7 +247,7 @@ func (o *clusterObserver) refresh(ctx context.Context, s *clusterState) {
 // Cluster their owner last. The first observation counts at once, and would keep it unready for the success threshold.
 func (o *clusterObserver) isJoining(s *clusterState, seen metav1.Condition, now time.Time) bool {
 	return seen.Reason == clusterv1alpha1.CredentialsNotUsableReason && s.health.published.Status == "" &&
-		now.Sub(s.conn.Cluster().CreationTimestamp.Time) < o.FailureThreshold
+		now.Sub(s.conn.Cluster().CreationTimestamp.Time) < o.Periods().Failure
 }
 
 // probe turns the answer of a member into the condition it calls for.
@@ -271,9 +278,8 @@ func (o *clusterObserver) state(ctx context.Context, conn *member.Conn, cluster 
 	}
 	o.forget(conn.Name())
 	s = &clusterState{
-		conn:   conn,
-		health: smoother{failure: o.FailureThreshold, success: o.SuccessThreshold},
-		apis:   apiListOf(&cluster.Status),
+		conn: conn,
+		apis: apiListOf(&cluster.Status),
 	}
 	if published := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); published != nil {
 		s.health.published = *published
@@ -309,7 +315,7 @@ func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cl
 	s.apis.writeTo(&want.Status)
 	now := o.Clock.Now()
 	s.resources.writeTo(&want.Status, cluster.Spec.ResourceModels)
-	due, _ := s.reportsResources(now, o.ProbePeriod)
+	due, _ := s.reportsResources(now, o.Periods().Probe)
 	due = due || !sameNames(cluster.Status.ResourceSummary, want.Status.ResourceSummary)
 	if !due {
 		want.Status.NodeSummary, want.Status.ResourceSummary = cluster.Status.NodeSummary, cluster.Status.ResourceSummary

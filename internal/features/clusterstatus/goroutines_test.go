@@ -54,8 +54,10 @@ func TestClustersThatCameAndWentLeaveNothing(t *testing.T) {
 	}
 	defer fleet.Close()
 	o := newObserver(hub, Deps{
-		Fleet: fleet, Events: events.RecorderFunc(func(events.Event) {}), Clock: clock.RealClock{}, ProbePeriod: time.Second, // soon again after a handshake that was too slow
-		FailureThreshold: time.Minute, SuccessThreshold: time.Minute, Unplaced: &Unplaced{},
+		Fleet: fleet, Events: events.RecorderFunc(func(events.Event) {}), Clock: clock.RealClock{}, Unplaced: &Unplaced{},
+		Periods: func() Periods { // soon again after a handshake that was too slow
+			return Periods{Probe: time.Second, Failure: time.Minute, Success: time.Minute}
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -87,7 +87,7 @@ func TestAStatusIsWrittenOnceAndAgainWhenOthersChangeIt(t *testing.T) {
 		},
 	}).Build()
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	o := newObserver(hub, Deps{Fleet: fleet, Clock: clock, ProbePeriod: 10 * time.Second, Events: events.RecorderFunc(func(events.Event) {})})
+	o := newObserver(hub, Deps{Fleet: fleet, Clock: clock, Periods: everyTenSeconds, Events: events.RecorderFunc(func(events.Event) {})})
 	look := func(want int, why string) *clusterv1alpha1.Cluster {
 		t.Helper()
 		clock.Step(10 * time.Second)
@@ -128,7 +128,7 @@ func TestAnIdleMemberGetsTwoRequestsInAPeriod(t *testing.T) {
 	fleet, cluster := served(t, web.URL)
 	conn, _ := fleet.Get(cluster.Name)
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	o := &clusterObserver{Deps: Deps{Fleet: fleet, Clock: clock, ProbePeriod: 10 * time.Second}}
+	o := &clusterObserver{Deps: Deps{Fleet: fleet, Clock: clock, Periods: everyTenSeconds}}
 	s := &clusterState{conn: conn}
 	period := func(want map[string]int) {
 		t.Helper()
@@ -171,7 +171,7 @@ func TestADefinitionOfOursIsSeenAtOnce(t *testing.T) {
 	defer web.Close()
 	fleet, cluster := served(t, web.URL)
 	conn, _ := fleet.Get(cluster.Name)
-	o := newObserver(nil, Deps{Fleet: fleet, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), ProbePeriod: 10 * time.Second})
+	o := newObserver(nil, Deps{Fleet: fleet, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Periods: everyTenSeconds})
 	s := &clusterState{conn: conn}
 	o.states[cluster.Name] = s
 	for resource, want := range map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "namespaces"}: false, definitions: true} {

@@ -33,6 +33,12 @@ type LeaseDeps struct {
 	Serves func(*clusterv1alpha1.Cluster) bool
 	Events events.Recorder
 	Clock  clock.PassiveClock
+	// Periods is called at every reconcile: what it returns may change.
+	Periods func() LeasePeriods
+}
+
+// LeasePeriods are how often Leases are read, and when that changes the conditions of Clusters.
+type LeasePeriods struct {
 	// Period is how often the Lease of a cluster is reconciled.
 	Period time.Duration
 	// Grace is how long an agent may give no sign of life before nothing is known of its cluster. StartupGrace is the same
@@ -95,7 +101,7 @@ func (m *leaseMonitor) Reconcile(ctx context.Context, q reconcile.Request) (reco
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: m.Period}, nil // a conflict means that the agent lives
+	return reconcile.Result{RequeueAfter: m.Periods().Period}, nil // a conflict means that the agent lives
 }
 
 // silence is for how long the agent has given no sign of life, that this process would know of.
@@ -132,15 +138,15 @@ func (m *leaseMonitor) forget(name string) {
 
 // declare writes the conditions that follow from the Lease of an agent and from its own report.
 func (m *leaseMonitor) declare(ctx context.Context, cluster *clusterv1alpha1.Cluster, silent time.Duration) error {
-	ready := readinessOf(cluster)
+	ready, periods := readinessOf(cluster), m.Periods()
 	unknown := metav1.Condition{}
 	switch {
-	case ready == nil && silent >= m.StartupGrace:
+	case ready == nil && silent >= periods.StartupGrace:
 		unknown = clusterv1alpha1.ReadinessUnknown(clusterv1alpha1.ClusterStatusNeverUpdatedReason,
-			fmt.Sprintf("The agent has never reported, for more than %s", m.StartupGrace))
-	case ready != nil && ready.Status != metav1.ConditionUnknown && silent >= m.Grace:
+			fmt.Sprintf("The agent has never reported, for more than %s", periods.StartupGrace))
+	case ready != nil && ready.Status != metav1.ConditionUnknown && silent >= periods.Grace:
 		unknown = clusterv1alpha1.ReadinessUnknown(clusterv1alpha1.ClusterStatusUnknownReason,
-			fmt.Sprintf("The agent has not renewed its lease for more than %s", m.Grace))
+			fmt.Sprintf("The agent has not renewed its lease for more than %s", periods.Grace))
 	}
 	if unknown.Type != "" {
 		want := cluster.DeepCopy()

@@ -39,7 +39,10 @@ func newWard(t *testing.T) *ward {
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(cluster).WithObjects(cluster, lease).Build()
 	w.leaseMonitor = newLeaseMonitor(w.client, LeaseDeps{
 		Serves: func(c *clusterv1alpha1.Cluster) bool { return c.Spec.SyncMode == clusterv1alpha1.Push },
-		Events: events.RecorderFunc(func(events.Event) {}), Clock: w.clock, Period: 5 * time.Second, Grace: 40 * time.Second, StartupGrace: time.Minute,
+		Events: events.RecorderFunc(func(events.Event) {}), Clock: w.clock,
+		Periods: func() LeasePeriods {
+			return LeasePeriods{Period: 5 * time.Second, Grace: 40 * time.Second, StartupGrace: time.Minute}
+		},
 	})
 	return w
 }
@@ -80,7 +83,7 @@ func (w *ward) pass(d time.Duration, each func()) {
 	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
 		each()
 		w.look()
-		w.clock.SetTime(w.clock.Now().Add(w.Period))
+		w.clock.SetTime(w.clock.Now().Add(w.Periods().Period))
 	}
 	w.look()
 }
@@ -88,7 +91,7 @@ func (w *ward) pass(d time.Duration, each func()) {
 func (w *ward) look() {
 	w.t.Helper()
 	result, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "far"}})
-	if err != nil || result.RequeueAfter != w.Period {
+	if err != nil || result.RequeueAfter != w.Periods().Period {
 		w.t.Fatalf("looked: %+v, error %v", result, err)
 	}
 }

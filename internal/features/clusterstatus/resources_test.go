@@ -41,7 +41,7 @@ func TestResourcesAreWrittenOncePerPeriod(t *testing.T) {
 	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "eu", UID: "1"}}
 	hub := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(cluster).WithObjects(cluster).Build()
 	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
-	o := &clusterObserver{hub: hub, Deps: Deps{Clock: clock, ProbePeriod: 10 * time.Second, Events: events.RecorderFunc(func(events.Event) {})}}
+	o := &clusterObserver{hub: hub, Deps: Deps{Clock: clock, Periods: everyTenSeconds, Events: events.RecorderFunc(func(events.Event) {})}}
 	resources := summary.NewResources(func(string, bool) {})
 	s := &clusterState{resources: &resourceWatch{
 		resources: resources, refused: &refusals{changed: func() {}}, devices: &deviceWatch{devices: summary.NewDevices(func() {}, func() {})},
@@ -81,7 +81,7 @@ func TestResourcesAreWrittenOncePerPeriod(t *testing.T) {
 	clock.Step(9 * time.Second)
 	s.health.published = clusterv1alpha1.NotReady(clusterv1alpha1.ClusterNotReadyReason, "etcd")
 	expect("a change waits for the period, readiness does not", "4", metav1.ConditionFalse)
-	if due, at := s.reportsResources(clock.Now(), o.ProbePeriod); due || at.Sub(clock.Now()) != time.Second {
+	if due, at := s.reportsResources(clock.Now(), o.Periods().Probe); due || at.Sub(clock.Now()) != time.Second {
 		t.Errorf("the next report is due in %s", at.Sub(clock.Now()))
 	}
 	clock.Step(time.Second)
@@ -176,3 +176,5 @@ func TestConditionOfWhatCannotBeCounted(t *testing.T) {
 		w.refused.note("pods", nil)
 	}
 }
+
+func everyTenSeconds() Periods { return Periods{Probe: 10 * time.Second} }

@@ -43,7 +43,8 @@ type Config struct {
 
 // Deps is what Setup needs. All fields are required.
 type Deps struct {
-	Config
+	// Config is called before every check: what it returns may change.
+	Config func() Config
 	// Client is that of package hubclient.
 	Client client.Client
 	Events events.Recorder
@@ -56,7 +57,7 @@ type Deps struct {
 
 // Setup adds the loop.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	if deps.Client == nil || deps.Events == nil || deps.Clock == nil || deps.Unplaced == nil {
+	if deps.Config == nil || deps.Client == nil || deps.Events == nil || deps.Clock == nil || deps.Unplaced == nil {
 		return errors.New("deschedule needs all of Deps")
 	}
 	if err := mgr.Add(manager.RunnableFunc(newDescheduler(deps).run)); err != nil {
@@ -68,25 +69,26 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // descheduler reads the pods of all members once an interval.
 type descheduler struct {
 	Deps
+	// Threshold is that of the last check.
+	Threshold time.Duration
 	// since is when a pod of a Deployment of the control plane was first seen to be unschedulable. It is in memory because the clock of
 	// a member may be wrong; it has the pods of the last interval only.
 	since map[types.UID]time.Time
 }
 
 func newDescheduler(deps Deps) *descheduler {
-	deps.Interval, deps.Threshold = cmp.Or(deps.Interval, time.Minute), cmp.Or(deps.Threshold, 5*time.Minute)
 	return &descheduler{Deps: deps, since: map[types.UID]time.Time{}}
 }
 
 // run implements manager.RunnableFunc.
 func (d *descheduler) run(ctx context.Context) error {
-	ticker := d.Clock.NewTicker(d.Interval)
-	defer ticker.Stop()
 	for {
+		timer := d.Clock.NewTimer(cmp.Or(d.Config().Interval, time.Minute))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-ticker.C():
+		case <-timer.C():
 		}
 		if err := d.check(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Some replicas that cannot run stay where they are until the next check")
@@ -96,6 +98,7 @@ func (d *descheduler) run(ctx context.Context) error {
 
 // check limits the Deployments of all members.
 func (d *descheduler) check(ctx context.Context) error {
+	d.Threshold = cmp.Or(d.Config().Threshold, 5*time.Minute)
 	now, since := d.Clock.Now(), map[types.UID]time.Time{}
 	pods := map[types.NamespacedName]map[string][]types.UID{}
 	add := func(cluster string, deployment types.NamespacedName, pod types.UID) {

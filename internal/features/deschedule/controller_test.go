@@ -76,7 +76,7 @@ func TestReplicasThatCannotRunAreLimited(t *testing.T) {
 			}
 			hub, clock := fleettest.InMemory(t, nil, b), testingclock.NewFakeClock(now)
 			var published []events.Event
-			d := newDescheduler(Deps{Client: hub.Client, Clock: clock, Events: events.RecorderFunc(func(e events.Event) { published = append(published, e) }),
+			d := newDescheduler(Deps{Config: defaults, Client: hub.Client, Clock: clock, Events: events.RecorderFunc(func(e events.Event) { published = append(published, e) }),
 				Unplaced: func(visit func(string, types.NamespacedName, types.UID)) {
 					for cluster, n := range test.stuck {
 						for i := range n {
@@ -102,7 +102,7 @@ func TestReplicasThatCannotRunAreLimited(t *testing.T) {
 				if got := limits(); len(got) > 0 {
 					t.Fatalf("too early: %v", got)
 				}
-				clock.Step(d.Interval)
+				clock.Step(time.Minute)
 			}
 			if diff := cmp.Diff(test.want, limits(), cmpopts.EquateEmpty()); diff != "" || (len(published) > 0) != (len(test.want) > 0) {
 				t.Errorf("events %v, limits (-want +got):\n%s", published, diff)
@@ -140,7 +140,7 @@ func TestAgentsReportPods(t *testing.T) {
 				{Namespace: "shop", Name: "unknown", Pods: []string{"0"}}, {Namespace: "shop", Name: "web", Pods: []string{"1", "2", "3"}},
 			}}
 			hub, clock := fleettest.InMemory(t, nil, b, cluster, report), testingclock.NewFakeClock(now)
-			d := newDescheduler(Deps{Client: hub.Client, Clock: clock, Events: events.RecorderFunc(func(events.Event) {}),
+			d := newDescheduler(Deps{Config: defaults, Client: hub.Client, Clock: clock, Events: events.RecorderFunc(func(events.Event) {}),
 				Unplaced: func(func(string, types.NamespacedName, types.UID)) {}})
 			for range 2 {
 				if err := d.check(t.Context()); err != nil {
@@ -161,3 +161,5 @@ func TestAgentsReportPods(t *testing.T) {
 		})
 	}
 }
+
+func defaults() Config { return Config{} }

@@ -68,7 +68,8 @@ func (c Config) complete() Config {
 
 // Deps is what the package needs. All fields are required.
 type Deps struct {
-	Config
+	// Config is called at every decision: what it returns may change, but for NoExecute.
+	Config func() Config
 	// Client is that of package hubclient.
 	Client client.Client
 	// Templates reads templates, to find out whether they have persistent volumes.
@@ -87,10 +88,13 @@ type Reconciler struct {
 	metrics *metrics
 }
 
+func newReconciler(deps Deps) *Reconciler {
+	return &Reconciler{Deps: deps, guard: newGuard(deps.Config), metrics: newMetrics(deps.Metrics)}
+}
+
 // Setup adds the controller and its guard to mgr.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	deps.Config = deps.Config.complete()
-	r := &Reconciler{Deps: deps, guard: newGuard(deps.Config), metrics: newMetrics(deps.Metrics)}
+	r := newReconciler(deps)
 	w := &clusterChecker{Reconciler: r, clusters: make(chan struct{}, 1), queue: make(chan queue, 1)}
 	if err := mgr.Add(w); err != nil {
 		return fmt.Errorf("adding the guard of evictions: %w", err)
@@ -166,7 +170,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key types.NamespacedName) (r
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the binding: %w", err)
 	}
-	p := &pass{Reconciler: r, key: key, now: r.Clock.Now(), before: b, next: b.DeepCopyObject().(workv1alpha2.Binding), clusters: map[string]*clusterv1alpha1.Cluster{}}
+	p := &pass{Reconciler: r, Config: r.Deps.Config().complete(), key: key, now: r.Clock.Now(), before: b, next: b.DeepCopyObject().(workv1alpha2.Binding), clusters: map[string]*clusterv1alpha1.Cluster{}}
 	if err := p.run(ctx); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -48,6 +48,7 @@ func (s templates) Get(context.Context, hubstore.Ref) (*unstructured.Unstructure
 type hub struct {
 	t *testing.T
 	*Reconciler
+	config Config
 	clock  *clocktesting.FakeClock
 	events []string
 }
@@ -67,13 +68,13 @@ func newHub(t *testing.T, template map[string]any, objects ...client.Object) *hu
 					h.events = append(h.events, e.Reason+": "+e.Message)
 				}
 			}),
-			Templates: templates{template}, Clock: h.clock, EvictionRate: eviction.NewRate(0, h.clock, nil),
+			Templates: templates{template}, Clock: h.clock, EvictionRate: eviction.NewRate(func() float64 { return 0 }, h.clock, nil),
 		},
 		metrics: newMetrics(nil),
 	}
-	h.Config = Config{Timeout: 10 * time.Minute, Grace: 30 * time.Second}.complete()
+	h.config = Config{Timeout: 10 * time.Minute, Grace: 30 * time.Second, Rate: 100}
+	h.Config = func() Config { return h.config }
 	h.guard = newGuard(h.Config)
-	h.guard.Rate = 100
 	return h
 }
 
@@ -275,7 +276,7 @@ func TestEvictions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, tc.template, tc.a, cluster("b"), cluster("c"), tc.b)
 			if tc.flags != nil {
-				tc.flags(&h.Config)
+				tc.flags(&h.config)
 			}
 			b, again := h.reconcile()
 			mode := policyv1alpha1.PurgeMode("")
@@ -460,7 +461,7 @@ func TestReturnsEnd(t *testing.T) {
 // Evictions of applications have used up the rate that both causes share: the copy stays until its turn.
 func TestEvictionsWaitForTheSharedRate(t *testing.T) {
 	h := newHub(t, nil, cluster("a", tainted(0)), cluster("b"), cluster("c"), bound())
-	h.EvictionRate = eviction.NewRate(1, h.clock, nil)
+	h.EvictionRate = eviction.NewRate(func() float64 { return 1 }, h.clock, nil)
 	for _, name := range []string{"first", "second", "third"} {
 		h.EvictionRate.Delay(eviction.ApplicationFailure, types.NamespacedName{Namespace: "shop", Name: name}, "a")
 	}

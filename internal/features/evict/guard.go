@@ -48,8 +48,11 @@ type seen struct {
 // its own clock, and after half of the clusters were lost at once, the guard first observes for a while. Clusters of a zone are admitted one
 // after the other, and not more of the fleet than its share.
 type guard struct {
-	Config
+	config func() Config
+
 	mu sync.Mutex
+	// Config is what config returned at the last check.
+	Config
 	// checked is the last check by the wall clock, which advances while the machine sleeps.
 	checked time.Time
 	// observing is until when nothing is evicted from clusters that are not ready, and why.
@@ -64,9 +67,9 @@ type guard struct {
 	waiting map[string]map[types.NamespacedName]bool
 }
 
-func newGuard(c Config) *guard {
+func newGuard(config func() Config) *guard {
 	return &guard{
-		Config: c, known: map[string]seen{}, lost: map[string]time.Time{}, admitted: map[string]bool{}, next: map[string]time.Time{},
+		config: config, known: map[string]seen{}, lost: map[string]time.Time{}, admitted: map[string]bool{}, next: map[string]time.Time{},
 		holds: map[string]hold{}, waiting: map[string]map[types.NamespacedName]bool{},
 	}
 }
@@ -76,6 +79,7 @@ func newGuard(c Config) *guard {
 func (g *guard) check(now time.Time, fleet []seen) (changed []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.Config = g.config().complete()
 	now = now.Round(0)
 	g.observeClock(now)
 	g.observe(now, fleet)

@@ -21,7 +21,7 @@ type watched struct {
 }
 
 func watch(n int, zone func(i int) string) *watched {
-	w := &watched{guard: newGuard(Config{}.complete()), now: start}
+	w := &watched{guard: newGuard(func() Config { return Config{} }), now: start}
 	for i := range n {
 		w.fleet = append(w.fleet, seen{name: fmt.Sprintf("m%d", i), zone: zone(i), ready: true})
 	}
@@ -61,7 +61,7 @@ func (w *watched) reason(i int) string {
 
 // TestAStartAdmitsTheSameClusters: those whose evictions were held before a start are held after it, and the others go on.
 func TestAStartAdmitsTheSameClusters(t *testing.T) {
-	w := &watched{guard: newGuard(Config{}.complete()), now: start}
+	w := &watched{guard: newGuard(func() Config { return Config{} }), now: start}
 	for i := range 3 {
 		w.fleet = append(w.fleet, seen{name: fmt.Sprint("m", i), zone: fmt.Sprint(i), ready: true, failing: i < 2, held: i == 0})
 	}
@@ -109,10 +109,15 @@ func TestGuard(t *testing.T) {
 			w.wait(time.Second)
 			return w
 		}, []string{"m0"}, ""},
-		"JustStarted": {func() *watched { w := watch(3, one); w.guard = newGuard(Config{}.complete()); w.lose(0); return w }, nil, clusterv1alpha1.ControlPlaneSuspectReason},
+		"JustStarted": {func() *watched {
+			w := watch(3, one)
+			w.guard = newGuard(func() Config { return Config{} })
+			w.lose(0)
+			return w
+		}, nil, clusterv1alpha1.ControlPlaneSuspectReason},
 		"StartedAgo": {func() *watched {
 			w := watch(3, one)
-			w.guard = newGuard(Config{}.complete())
+			w.guard = newGuard(func() Config { return Config{} })
 			w.lose(0)
 			w.wait(time.Minute)
 			return w
@@ -128,7 +133,7 @@ func TestGuard(t *testing.T) {
 		}, nil, clusterv1alpha1.ControlPlaneSuspectReason},
 		"TaintedAndReady": {func() *watched {
 			w := watch(3, one)
-			w.guard = newGuard(Config{}.complete())
+			w.guard = newGuard(func() Config { return Config{} })
 			w.fleet[0].failing = true
 			w.wait(time.Second)
 			return w
@@ -229,4 +234,23 @@ func FuzzGuard(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTheShareChanges: another share counts from the next check on.
+func TestTheShareChanges(t *testing.T) {
+	w := watch(3, func(int) string { return "z" })
+	share := 0.5
+	w.guard.config = func() Config { return Config{Share: share} }
+	w.lose(0)
+	w.wait(2 * time.Minute)
+	w.lose(1)
+	w.wait(2 * time.Minute)
+	if got := w.open(); !slices.Equal(got, []string{"m0"}) {
+		t.Fatalf("objects leave %v, want m0: two of three are more than half", got)
+	}
+	share = 0.7
+	w.wait(time.Second)
+	if got := w.open(); !slices.Equal(got, []string{"m0", "m1"}) {
+		t.Errorf("objects leave %v, want both", got)
+	}
 }

@@ -22,6 +22,7 @@ import (
 // pass is one reconcile of one binding.
 type pass struct {
 	*Reconciler
+	Config
 	key    types.NamespacedName
 	now    time.Time
 	before workv1alpha2.Binding

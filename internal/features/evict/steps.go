@@ -12,8 +12,7 @@ import (
 // Steps returns the controller without a manager. Each call of Settle has the guard check the clusters as they are at that time. Its owner
 // may advance the clock as far as it likes: the guard does not take that for a pause of the process, or the first call for its start.
 func Steps(deps Deps) controlloop.Steps[types.NamespacedName] {
-	deps.Config = deps.Config.complete()
-	r := &Reconciler{Deps: deps, guard: newGuard(deps.Config), metrics: newMetrics(deps.Metrics)}
+	r := newReconciler(deps)
 	w := &clusterChecker{Reconciler: r, clusters: make(chan struct{}, 1)}
 	return controlloop.Steps[types.NamespacedName]{
 		Reconciler: r,

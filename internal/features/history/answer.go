@@ -85,7 +85,7 @@ func viewOf(now *facts, may May) visible.View {
 // answer lists the revisions of a template.
 func (k *Keeper) answer(ctx context.Context, now *facts, contents []int64, may May) (fleetv1alpha1.HistoryStatus, error) {
 	status := fleetv1alpha1.HistoryStatus{
-		Object: explain.IdentityOf(now.template), Limit: int32(history.LimitOf(now.template.Object, k.Limit)),
+		Object: explain.IdentityOf(now.template), Limit: int32(history.LimitOf(now.template.Object, k.Limit())),
 	}
 	kept, err := k.storage.Revisions(ctx, now.template)
 	if err != nil {

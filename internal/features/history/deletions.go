@@ -45,7 +45,7 @@ type deletion struct {
 // templateDeleted notes the deletion of a template that was propagated.
 func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *metav1.PartialObjectMetadata) {
 	version, err := strconv.ParseUint(last.ResourceVersion, 10, 64)
-	if err != nil || version == 0 || k.Period <= 0 {
+	if err != nil || version == 0 || k.Period() <= 0 {
 		return
 	}
 	ref = ref.Canonical(k.Templates)
@@ -86,7 +86,7 @@ func (k *Keeper) keepDeletions(ctx context.Context) error {
 		case <-flush.C():
 			err = k.flush(ctx)
 		case <-expiry.C():
-			err = k.storage.Expire(ctx, k.Clock.Now().Add(-k.Period))
+			err = k.storage.Expire(ctx, k.Clock.Now().Add(-k.Period()))
 		}
 		if err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "What was deleted is not kept as it should be")

@@ -68,10 +68,10 @@ type Deps struct {
 	// MayStore returns an error if a namespace is at the limit of what is stored for it. It is a function since limits are a feature.
 	MayStore func(namespace string) error
 	Clock    clock.WithTicker
-	// Limit is how many revisions are kept of a template without a field revisionHistoryLimit. 0 records nothing.
-	Limit int
-	// Period is how long deleted templates can be brought back. 0 keeps none.
-	Period time.Duration
+	// Limit returns how many revisions are kept of a template without a field revisionHistoryLimit, and Period how long deleted templates can be
+	// brought back. With 0 nothing is recorded, or kept. They are functions because both may change meanwhile.
+	Limit  func() int
+	Period func() time.Duration
 	// Metrics registers the metric. Nil: none.
 	Metrics prometheus.Registerer
 }
@@ -110,9 +110,6 @@ func New(deps Deps) *Keeper {
 
 // Setup adds the loop that records.
 func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if k.Limit <= 0 && k.Period <= 0 {
-		return nil
-	}
 	if err := mgr.Add(manager.RunnableFunc(k.keepDeletions)); err != nil {
 		return fmt.Errorf("adding the loop that keeps what was deleted: %w", err)
 	}
@@ -142,6 +139,9 @@ func (k *Keeper) changed(ref hubstore.Ref, resourceVersion string, part fleetv1a
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil || version == 0 {
 		return // every revision of etcd is a number
+	}
+	if k.Limit() <= 0 && k.Period() <= 0 {
+		return
 	}
 	ref = ref.Canonical(k.Templates)
 	k.mu.Lock()
@@ -220,8 +220,8 @@ func (k *Keeper) record(ctx context.Context, ref hubstore.Ref, p *pending) (sett
 	if waits := now.binding.BindingStatus().SchedulerObservedGeneration != now.binding.GetGeneration(); waits && k.Clock.Since(p.since) < patience {
 		return false, nil
 	}
-	limit := history.LimitOf(now.template.Object, k.Limit)
-	if k.Limit <= 0 || limit == 0 {
+	limit := history.LimitOf(now.template.Object, k.Limit())
+	if k.Limit() <= 0 || limit == 0 {
 		return true, nil
 	}
 	if ref.Namespace != "" {

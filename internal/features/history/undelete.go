@@ -75,7 +75,7 @@ func (k *Keeper) Undelete(ctx context.Context, spec fleetv1alpha1.UndeletionSpec
 // deletedObject is a deleted object without its content.
 func (k *Keeper) deletedObject(d found) fleetv1alpha1.DeletedObject {
 	object := fleetv1alpha1.DeletedObject{
-		Object: d.Object, UID: d.UID, Time: metav1.NewTime(d.Time), Expires: metav1.NewTime(d.Time.Add(k.Period)), User: d.User, TooLargeBytes: d.TooLarge,
+		Object: d.Object, UID: d.UID, Time: metav1.NewTime(d.Time), Expires: metav1.NewTime(d.Time.Add(k.Period())), User: d.User, TooLargeBytes: d.TooLarge,
 	}
 	_, object.Exists = k.Templates.Meta(d.ref)
 	return object
@@ -156,7 +156,7 @@ func (k *Keeper) deletedObjects(ctx context.Context, namespace string, may May) 
 	uids := map[string]string{}
 	var all []found
 	for _, d := range kept {
-		if k.Clock.Since(d.Time) > k.Period {
+		if k.Clock.Since(d.Time) > k.Period() {
 			continue
 		}
 		gvk := schema.FromAPIVersionAndKind(d.Object.APIVersion, d.Object.Kind)

@@ -35,7 +35,7 @@ func (s stored) Each(visit func(namespace string, objects, bytes int64)) {
 func newLimiter(s stored, limits Limits, storage *int64) (*Limiter, *[]events.Event) {
 	published := &[]events.Event{}
 	l := New(Deps{
-		Limits: limits, Stored: s,
+		Limits: func() Limits { return limits }, Stored: s,
 		StorageSize: func(context.Context) (int64, int64, error) { return *storage, 1000, nil },
 		Client:      fake.NewClientBuilder().Build(), Events: events.RecorderFunc(func(e events.Event) { *published = append(*published, e) }),
 		Metrics: prometheus.NewRegistry(), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
@@ -74,7 +74,7 @@ func TestParse(t *testing.T) {
 		if c.size != "" {
 			annotations[workv1alpha1.SizeLimitAnnotation] = c.size
 		}
-		if got, errs := parse(annotations, defaults); got != c.want || len(errs) != c.wrong {
+		if got, errs := parse(annotations); got.or(defaults) != c.want || len(errs) != c.wrong {
 			t.Errorf("%v: %+v and %v, want %+v and %d errors", annotations, got, errs, c.want, c.wrong)
 		}
 	}

@@ -29,7 +29,8 @@ type Stored interface {
 
 // Deps is what limits need of others. All are required.
 type Deps struct {
-	Limits Limits
+	// Limits returns those of namespaces without limits of their own. It is a function because they may change meanwhile.
+	Limits func() Limits
 	Stored Stored
 	// StorageSize returns the size of the database and its quota, in bytes; a quota of 0 is not known. It is a function because the API
 	// server has the database, and features do not import it.
@@ -53,7 +54,7 @@ type Limiter struct {
 	mu sync.RWMutex
 	// inWorks is what Works take, by the namespace of their binding.
 	inWorks map[string]Usage
-	// own has the limits of the Namespaces whose annotations say some.
+	// own has the limits that Namespaces have by their annotations; 0 is one that they do not have.
 	own map[string]Limits
 	// waiting are the namespaces with bindings that wait for space, with how often they are woken once there is some.
 	waiting map[string]int
@@ -66,7 +67,6 @@ const wakes = 2
 
 // New makes a Limiter.
 func New(deps Deps) *Limiter {
-	deps.Limits = deps.Limits.complete()
 	l := &Limiter{
 		deps: deps, synced: func() bool { return false },
 		inWorks: map[string]Usage{}, own: map[string]Limits{}, waiting: map[string]int{},
@@ -94,14 +94,14 @@ func (l *Limiter) Setup(ctx context.Context, mgr manager.Manager) error {
 
 // namespaceChanged keeps the limits that a namespace has of its own.
 func (l *Limiter) namespaceChanged(before, after *corev1.Namespace, _ bool) {
-	limits := l.deps.Limits
+	var limits Limits
 	if after != nil {
-		limits, _ = parse(after.Annotations, l.deps.Limits) // admission refuses what cannot be read
+		limits, _ = parse(after.Annotations) // admission refuses what cannot be read
 	}
 	name := cmp.Or(after, before).Name
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if limits == l.deps.Limits {
+	if limits == (Limits{}) {
 		delete(l.own, name)
 	} else {
 		l.own[name] = limits
@@ -157,10 +157,7 @@ func (l *Limiter) of(namespace string) (usage Usage, limits Limits, known bool) 
 	usage.Objects, usage.Bytes, known = l.deps.Stored.Of(namespace)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	limits, own := l.own[namespace]
-	if !own {
-		limits = l.deps.Limits
-	}
+	limits = l.own[namespace].or(l.deps.Limits())
 	return usage.plus(l.inWorks[namespace]), limits, known && l.synced()
 }
 
@@ -174,7 +171,7 @@ type standing struct {
 
 // all lists the usage of all namespaces that have limits.
 func (l *Limiter) all() []standing {
-	sums := map[string]Usage{}
+	sums, defaults := map[string]Usage{}, l.deps.Limits()
 	l.deps.Stored.Each(func(namespace string, objects, bytes int64) { sums[namespace] = Usage{objects, bytes} })
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -186,10 +183,7 @@ func (l *Limiter) all() []standing {
 		if hubstore.ReservedNamespace(namespace) {
 			continue
 		}
-		limits, own := l.own[namespace]
-		if !own {
-			limits = l.deps.Limits
-		}
+		limits := l.own[namespace].or(defaults)
 		standings = append(standings, standing{namespace, usage, limits, limits.share(usage)})
 	}
 	return standings

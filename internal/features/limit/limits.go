@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -27,24 +28,20 @@ type Limits struct {
 	Bytes int64
 }
 
-func (l Limits) complete() Limits {
-	if l.Objects == 0 {
-		l.Objects = DefaultObjects
-	}
-	if l.Bytes == 0 {
-		l.Bytes = DefaultBytes
-	}
-	return l
+// or returns the limits with those that are missing as in defaults.
+func (l Limits) or(defaults Limits) Limits {
+	return Limits{cmp.Or(l.Objects, defaults.Objects, DefaultObjects), cmp.Or(l.Bytes, defaults.Bytes, DefaultBytes)}
 }
 
 // ValidateAnnotations checks the annotations of a Namespace that hold its limits.
 func ValidateAnnotations(annotations map[string]string) field.ErrorList {
-	_, errs := parse(annotations, Limits{})
+	_, errs := parse(annotations)
 	return errs
 }
 
-// parse reads the limits of a Namespace from its annotations. What is missing or cannot be read is as in defaults.
-func parse(annotations map[string]string, defaults Limits) (Limits, field.ErrorList) {
+// parse reads the limits of a Namespace from its annotations. What is missing or cannot be read is 0.
+func parse(annotations map[string]string) (Limits, field.ErrorList) {
+	var limits Limits
 	var errs field.ErrorList
 	path := field.NewPath("metadata", "annotations")
 	if text, ok := annotations[workv1alpha1.ObjectLimitAnnotation]; ok {
@@ -52,7 +49,7 @@ func parse(annotations map[string]string, defaults Limits) (Limits, field.ErrorL
 		if err != nil || objects < 0 {
 			errs = append(errs, field.Invalid(path.Key(workv1alpha1.ObjectLimitAnnotation), text, "must be a number of objects, or 0 for no limit"))
 		} else {
-			defaults.Objects = orNone(objects)
+			limits.Objects = orNone(objects)
 		}
 	}
 	if text, ok := annotations[workv1alpha1.SizeLimitAnnotation]; ok {
@@ -60,10 +57,10 @@ func parse(annotations map[string]string, defaults Limits) (Limits, field.ErrorL
 		if err != nil || size.Sign() < 0 {
 			errs = append(errs, field.Invalid(path.Key(workv1alpha1.SizeLimitAnnotation), text, "must be a quantity of bytes such as 2Gi, or 0 for no limit"))
 		} else {
-			defaults.Bytes = orNone(size.Value())
+			limits.Bytes = orNone(size.Value())
 		}
 	}
-	return defaults, errs
+	return limits, errs
 }
 
 // orNone turns the 0 of users, which is no limit, into the one of Limits.

@@ -39,8 +39,8 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
-	// Grace is that of endpointslices.Clusters. Default endpointslices.DefaultGrace.
-	Grace time.Duration
+	// Grace is that of endpointslices.Clusters.
+	Grace func() time.Duration
 }
 
 const workers = 4
@@ -73,9 +73,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 func newReconciler(deps *Deps) *reconciler {
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
-	}
-	if deps.Grace == 0 {
-		deps.Grace = endpointslices.DefaultGrace
 	}
 	return &reconciler{
 		client: deps.Client, templates: deps.Templates, policies: hubclient.Policies{Reader: deps.Client}, events: deps.Events,

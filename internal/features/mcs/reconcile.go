@@ -95,7 +95,7 @@ func (r *reconciler) read(ctx context.Context, mcs *networkingv1alpha1.MultiClus
 	for _, name := range s.exposure.All() {
 		expired, left := r.clusters.Expired(registered, name)
 		if expired {
-			s.expired[name] = fmt.Sprintf("cluster %s has not been ready for more than %s", name, r.clusters.Grace)
+			s.expired[name] = fmt.Sprintf("cluster %s has not been ready for more than %s", name, r.clusters.Grace())
 		}
 		if left > 0 && (next == 0 || left < next) {
 			next = left

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -16,14 +18,43 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
+	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/skew"
 )
 
-// Options are which cluster an agent serves and how. Cluster, Hub and Member are required.
+// Tunable are the options that may change while an agent runs.
+type Tunable struct {
+	// ProbePeriod is how often the readiness of the cluster is read. Default 10 s.
+	ProbePeriod time.Duration
+	// FailureThreshold and SuccessThreshold are how long the cluster must have been unready, or ready again, before its Ready
+	// condition changes. Default 30 s.
+	FailureThreshold, SuccessThreshold time.Duration
+	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 1 min.
+	DegradedAfter time.Duration
+	// Brake configures how many objects may be removed or scaled down at once before a person has to release them. Its Window does not
+	// change.
+	Brake brake.Config
+}
+
+func (o Options) brake() brake.Config { return o.Tunable().Brake }
+
+func (o Options) degradedAfter() time.Duration {
+	return cmp.Or(o.Tunable().DegradedAfter, time.Minute)
+}
+
+func (o Options) periods() clusterstatus.Periods {
+	t := o.Tunable()
+	return clusterstatus.Periods{
+		Probe: cmp.Or(t.ProbePeriod, 10*time.Second), Failure: cmp.Or(t.FailureThreshold, 30*time.Second), Success: cmp.Or(t.SuccessThreshold, 30*time.Second),
+	}
+}
+
+// Options are which cluster an agent serves and how. Cluster, Hub, Member and Tunable are required.
 type Options struct {
 	// Cluster is the name of the Cluster on the control plane.
 	Cluster string
@@ -41,17 +72,12 @@ type Options struct {
 
 	// LeaseDuration is for how long the Lease of the cluster is valid; it is renewed after a quarter of that. Default 40 s.
 	LeaseDuration time.Duration
-	// ProbePeriod is how often the readiness of the cluster is read. Default 10 s.
-	ProbePeriod time.Duration
-	// FailureThreshold and SuccessThreshold are how long the cluster must have been unready, or ready again, before its Ready
-	// condition changes. Default 30 s.
-	FailureThreshold, SuccessThreshold time.Duration
-	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 1 min.
-	DegradedAfter time.Duration
+	// Tunable returns what may change while the agent runs; it is called at each turn of a loop. Required.
+	Tunable func() Tunable
 	// LeaderElection has only one of several replicas of the agent act. They elect by a Lease in the cluster.
 	LeaderElection bool
-	// Brake configures how many objects may be removed or scaled down at once before a person has to release them.
-	Brake brake.Config
+	// Collectors are served with the metrics.
+	Collectors []prometheus.Collector
 
 	// Tracer makes the spans of reconciles and of requests. Nil: there are none.
 	Tracer trace.TracerProvider
@@ -62,20 +88,13 @@ type Options struct {
 }
 
 func (o Options) complete() (Options, error) {
-	if o.Cluster == "" || o.Hub == nil || o.Member == nil {
-		return o, errors.New("an agent needs the name of its cluster, the way to the control plane and the way to the cluster")
+	if o.Cluster == "" || o.Hub == nil || o.Member == nil || o.Tunable == nil {
+		return o, errors.New("an agent needs the name of its cluster, the way to the control plane, the way to the cluster and its settings")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	for value, unset := range map[*time.Duration]time.Duration{
-		&o.LeaseDuration: 40 * time.Second, &o.ProbePeriod: 10 * time.Second, &o.DegradedAfter: time.Minute,
-		&o.FailureThreshold: 30 * time.Second, &o.SuccessThreshold: 30 * time.Second,
-	} {
-		if *value == 0 {
-			*value = unset
-		}
-	}
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, 40*time.Second)
 	return o, nil
 }
 
@@ -85,6 +104,11 @@ func Run(ctx context.Context, o Options) error {
 	o, err := o.complete()
 	if err != nil {
 		return err
+	}
+	for _, collector := range o.Collectors {
+		if err := ctrlmetrics.Registry.Register(collector); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
 	}
 	o.Hub, o.Member = unlimited(o.Hub), unlimited(o.Member)
 	if wrap := o.traced(); wrap != nil {

@@ -116,19 +116,19 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		{"apply", func(mgr ctrl.Manager) error {
 			return apply.Setup(mgr, apply.Deps{
 				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
-				Retention: customized.Retention, Changes: changes, KindPolicy: definitions, Brake: o.Brake, Guard: guard,
+				Retention: customized.Retention, Changes: changes, KindPolicy: definitions, Brake: o.brake, Guard: guard,
 				Drifted: changed, Drift: record,
 			})
 		}},
 		{"observe", func(mgr ctrl.Manager) error {
 			return observe.SetupWorks(mgr, observe.WorkDeps{
-				Fleet: fleet, Report: reports, Interpreter: interpreted, Events: recorder, Clock: o.Clock, DegradedAfter: o.DegradedAfter, Changes: changes,
+				Fleet: fleet, Report: reports, Interpreter: interpreted, Events: recorder, Clock: o.Clock, DegradedAfter: o.degradedAfter, Changes: changes,
 			})
 		}},
 		{"clusters", func(mgr ctrl.Manager) error {
 			return clusterstatus.Setup(mgr, clusterstatus.Deps{
-				Fleet: fleet, Events: recorder, Clock: o.Clock, ProbePeriod: o.ProbePeriod,
-				FailureThreshold: o.FailureThreshold, SuccessThreshold: o.SuccessThreshold, NoTaints: true, Metrics: ctrlmetrics.Registry,
+				Fleet: fleet, Events: recorder, Clock: o.Clock, Periods: o.periods,
+				NoTaints: true, Metrics: ctrlmetrics.Registry,
 			})
 		}},
 		{"service", func(mgr ctrl.Manager) error { return setupServices(ctx, mgr, fleet, o) }},

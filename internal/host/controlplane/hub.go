@@ -39,6 +39,7 @@ func Start(ctx context.Context, o Options) (*Hub, error) {
 	}
 	o.metrics.MustRegister(exposition.NewCapacityCollector(server.StorageCapacity), exposition.BackupCollector{DataDir: o.Server.DataDir},
 		exposition.CertificateCollector{Ends: server.CertificateEnds}, exposition.NewBuildInfo())
+	o.metrics.MustRegister(o.Collectors...)
 	server.OnUse(ctx, func() {
 		if templates := o.templates.Load(); templates != nil {
 			templates.Reconsider()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
@@ -166,7 +167,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		}},
 		{"deschedule", leads, func(mgr ctrl.Manager) error {
 			return deschedule.Setup(mgr, deschedule.Deps{
-				Config: h.options.Deschedule, Client: h.client, Events: h.events, Clock: h.options.Clock, Unplaced: h.unplaced.Visit,
+				Config: now(h.options, func(t *Tunable) deschedule.Config { return t.Deschedule }), Client: h.client, Events: h.events, Clock: h.options.Clock, Unplaced: h.unplaced.Visit,
 			})
 		}},
 		{"application failover", leads, func(mgr ctrl.Manager) error {
@@ -238,9 +239,9 @@ func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct
 		Config: preview.Config{
 			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes,
 			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
-			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Evict: h.options.Evict, Clock: h.options.Clock,
+			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Clock: h.options.Clock,
 		},
-		Brake: h.options.Brake, Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
+		Evict: h.options.evict(), Brake: h.options.brake(), Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
 	}
 	h.offer(func() { h.options.previewer.Store(previewer) })
@@ -349,11 +350,11 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: chained,
-		evictions:   eviction.NewRate(o.EvictionRate, o.Clock, o.metrics),
+		evictions:   eviction.NewRate(now(o, func(t *Tunable) float64 { return t.EvictionRate }), o.Clock, o.metrics),
 	}
 	h.offer(func() { o.templates.Store(templates) })
 	h.limiter = limit.New(limit.Deps{
-		Limits: o.NamespaceLimits, Stored: server.Namespaces(), StorageSize: server.StorageSize,
+		Limits: now(o, func(t *Tunable) limit.Limits { return t.NamespaceLimits }), Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
 	})
 	h.carrier, err = crds.New(crds.Deps{Templates: h.templates, Versions: server.Versions(), Works: mgr.GetClient(), Changes: changes})
@@ -370,8 +371,8 @@ func (h *components) newMembers(t *term, server *apiserver.Server, connections m
 	o := h.options
 	deps := members.Deps{
 		Settings: members.Settings{
-			Brake: o.Brake, ProbePeriod: o.ProbePeriod, FailureThreshold: o.FailureThreshold, SuccessThreshold: o.SuccessThreshold,
-			DegradedAfter: o.DegradedAfter, NoMemberEvents: o.NoMemberEvents, Clock: o.Clock, Metrics: o.metrics, Loops: o.loops,
+			Brake: o.brake(), Periods: o.periods(), DegradedAfter: now(o, func(t *Tunable) time.Duration { return t.DegradedAfter }),
+			NoMemberEvents: o.NoMemberEvents, Clock: o.Clock, Metrics: o.metrics, Loops: o.loops,
 		},
 		Manager: t.members, Shard: t.shard, Client: h.client, Connections: connections, Fleet: h.fleet, Memory: server.Events(), Stored: h.written,
 		Interpreter: h.interpreter, Customized: h.customized, Changes: h.changes, Conversion: h.conversion, Names: h.carrier, Keeps: h.keeps,
@@ -413,14 +414,15 @@ func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	return render.Setup(ctx, mgr, render.Deps{
 		Templates: h.templates, Conversion: h.conversion,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
-		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, EvictionTimeout: h.options.GracefulEvictionTimeout, Metrics: h.options.metrics,
+		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, Metrics: h.options.metrics,
+		EvictionTimeout: now(h.options, func(t *Tunable) time.Duration { return t.GracefulEvictionTimeout }),
 	})
 }
 
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	scheduler, err := schedule.Setup(mgr, schedule.Deps{
 		Client: h.client, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
-		NoExecute: h.options.Evict.NoExecute,
+		NoExecute: h.options.Tunable.Evict.NoExecute,
 	})
 	if err != nil {
 		return err
@@ -440,7 +442,7 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 
 func (h *components) setupEvict(mgr ctrl.Manager) error {
 	return evict.Setup(mgr, evict.Deps{
-		Config: h.options.Evict, Client: h.client, Templates: h.templates, EvictionRate: h.evictions, Events: h.events,
+		Config: h.options.evict(), Client: h.client, Templates: h.templates, EvictionRate: h.evictions, Events: h.events,
 		Clock: h.options.Clock, Metrics: h.options.metrics,
 	})
 }
@@ -448,7 +450,7 @@ func (h *components) setupEvict(mgr ctrl.Manager) error {
 func (h *components) setupLeases(mgr ctrl.Manager) error {
 	return clusterstatus.SetupLeases(mgr, clusterstatus.LeaseDeps{
 		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
-		Period: h.options.LeasePeriod, Grace: h.options.LeaseGrace, StartupGrace: h.options.StartupGrace,
+		Periods: h.options.leasePeriods(),
 	})
 }
 
@@ -465,13 +467,13 @@ func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error
 func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
 	return mcs.Setup(ctx, mgr, mcs.Deps{
 		Client: h.client, Templates: h.templates, Events: h.events,
-		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.serviceGrace(),
 	})
 }
 
 func (h *components) setupImporter(ctx context.Context, mgr ctrl.Manager) error {
 	return imports.Setup(ctx, mgr, imports.Deps{
-		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.ServiceGrace,
+		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.serviceGrace(),
 	})
 }
 
@@ -479,7 +481,9 @@ func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {
 	keeper := history.New(history.Deps{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kube: h.kube, Templates: h.templates, Authors: h.options.authors,
 		MayStore: func(namespace string) error { return h.limiter.CheckUser(namespace, true, func() bool { return true }) },
-		Clock:    h.options.Clock, Limit: h.options.HistoryLimit, Period: h.options.UndeletePeriod, Metrics: h.options.metrics,
+		Clock:    h.options.Clock, Metrics: h.options.metrics,
+		Limit:  now(h.options, func(t *Tunable) int { return t.HistoryLimit }),
+		Period: now(h.options, func(t *Tunable) time.Duration { return t.UndeletePeriod }),
 	})
 	h.offer(func() { h.options.keeper.Store(keeper) })
 	return keeper.Setup(ctx, mgr)

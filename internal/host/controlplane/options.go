@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -21,8 +20,6 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
-	"github.com/flagship-k8s/flagship/internal/features/deschedule"
-	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/features/history"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/restore"
@@ -38,7 +35,6 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers/previews"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
-	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
@@ -67,48 +63,13 @@ type Options struct {
 	// see package sharding. All of them must have the same value.
 	ShardMembers bool
 
-	// ProbePeriod is how often the health of a member is probed. Default 10 s.
-	ProbePeriod time.Duration
-	// FailureThreshold is how long a member must have been unhealthy before its condition Ready changes. Default 30 s.
-	FailureThreshold time.Duration
-	// SuccessThreshold is how long it must have been healthy again. Default 30 s.
-	SuccessThreshold time.Duration
-	// LeasePeriod is how often the Lease of an agent is read. Default 5 s.
-	LeasePeriod time.Duration
-	// LeaseGrace is how long an agent may give no sign of life before nothing is known of its cluster. Default 40 s.
-	LeaseGrace time.Duration
-	// StartupGrace is the same for a cluster whose agent has never reported. Default 60 s.
-	StartupGrace time.Duration
-	// DegradedAfter is how long an object may be unhealthy before its Work is Degraded. Default 60 s.
-	DegradedAfter time.Duration
-	// ServiceGrace is how long the endpoints of a member that is not ready stay in other members as they were seen last,
-	// before they are marked as not ready. Default 5 min.
-	ServiceGrace time.Duration
-
-	// Brake configures when removals and shrinkages in members wait for a person. See package brake for its defaults.
-	Brake brake.Config
-
-	// NamespaceLimits bound what is stored for a namespace that has no limits of its own. See package limit for the defaults.
-	NamespaceLimits limit.Limits
+	// Tunable are those at the start.
+	Tunable Tunable
 
 	// SkippedNamespaces match the names of namespaces that stay on the control plane with everything in them, besides those of
 	// Kubernetes and of the control plane. What was sent before stays in the members.
 	SkippedNamespaces []*regexp.Regexp
 
-	// GracefulEvictionTimeout is how long a copy stays in a cluster that its object left, if a copy in a new cluster does
-	// not become healthy. Default 10 min.
-	GracefulEvictionTimeout time.Duration
-	// Evict configures when objects leave clusters that fail. Its Timeout is GracefulEvictionTimeout.
-	Evict evict.Config
-	// EvictionRate is how many copies are evicted each second, by cluster failover and application failover together. Default 20.
-	EvictionRate float64
-	// Deschedule configures when replicas that cannot run in a cluster move.
-	Deschedule deschedule.Config
-	// HistoryLimit is how many revisions are kept of a template without a field revisionHistoryLimit. Default 10; a negative number
-	// records nothing.
-	HistoryLimit int
-	// UndeletePeriod is how long deleted templates can be brought back. Default 24 h; a negative duration keeps none.
-	UndeletePeriod time.Duration
 	// NoMemberEvents does not show the warnings of members on templates.
 	NoMemberEvents bool
 	// NoRenewalTokens keeps no tokens without expiry of members, which renew expired credentials, and revokes those that are
@@ -121,6 +82,11 @@ type Options struct {
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
 
+	// Collectors are served with the metrics of the process.
+	Collectors []prometheus.Collector
+
+	// tuned is Tunable as it is now.
+	tuned   *atomic.Pointer[Tunable]
 	lookups *admissionLookups
 	// answerer answers Explanations and DriftReports; nil until the loops are built.
 	answerer *atomic.Pointer[answers.Answerer]
@@ -216,26 +182,9 @@ func (o Options) complete() Options {
 	}
 	o.Server.Tunnels = tunnel.NewTunnels(server, o.Clock, o.metrics)
 	o.Server.Pages = o.pages()
-	for _, d := range []struct {
-		value *time.Duration
-		unset time.Duration
-	}{
-		{&o.ProbePeriod, 10 * time.Second},
-		{&o.FailureThreshold, 30 * time.Second},
-		{&o.SuccessThreshold, 30 * time.Second},
-		{&o.LeasePeriod, 5 * time.Second},
-		{&o.LeaseGrace, 40 * time.Second},
-		{&o.StartupGrace, time.Minute},
-		{&o.DegradedAfter, time.Minute},
-		{&o.GracefulEvictionTimeout, 10 * time.Minute},
-		{&o.UndeletePeriod, DefaultUndeletePeriod},
-	} {
-		if *d.value == 0 {
-			*d.value = d.unset
-		}
-	}
-	o.HistoryLimit = cmp.Or(o.HistoryLimit, DefaultHistoryLimit)
-	o.Evict.Timeout = o.GracefulEvictionTimeout
+	o.Tunable = o.Tunable.complete()
+	o.tuned = &atomic.Pointer[Tunable]{}
+	o.tuned.Store(&o.Tunable)
 	return o
 }
 

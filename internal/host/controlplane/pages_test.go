@@ -25,9 +25,9 @@ func page(t *testing.T, o Options, path string) (int, string) {
 
 func TestOptionsAreCompleted(t *testing.T) {
 	given := map[string]http.Handler{"/own": http.NotFoundHandler()}
-	o := Options{Server: Server{Role: apiserver.Member, Pages: given}, ProbePeriod: time.Second}.complete()
-	if o.ProbePeriod != time.Second || o.LeaseGrace != 40*time.Second || o.GracefulEvictionTimeout != 10*time.Minute {
-		t.Errorf("a value that is set stays and others have their default: %+v", o)
+	o := Options{Server: Server{Role: apiserver.Member, Pages: given}, Tunable: Tunable{ProbePeriod: time.Second}}.complete()
+	if set := o.tuned.Load(); set.ProbePeriod != time.Second || set.LeaseGrace != 40*time.Second || set.Evict.Timeout != 10*time.Minute {
+		t.Errorf("a value that is set stays and others have their default: %+v", set)
 	}
 	if o.Server.Role != apiserver.Hub {
 		t.Errorf("the API server of a control plane is a %s", o.Server.Role)

@@ -22,6 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/api"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
@@ -207,7 +208,8 @@ func (r *Run) build(ctx context.Context) error {
 		loops.New("propagate", templates, r.templates, r.problem),
 	}
 	r.leaving = loops.New("evict", evict.Steps(evict.Deps{
-		Config: unpaced(r.config.Evict), Client: r.Hub, Templates: r.Templates, EvictionRate: eviction.NewRate(atOnce, r.later, nil), Events: r, Clock: r.later,
+		Config: func() evict.Config { return unpaced(r.config.Evict) }, Client: r.Hub, Templates: r.Templates,
+		EvictionRate: eviction.NewRate(func() float64 { return atOnce }, r.later, nil), Events: r, Clock: r.later,
 	}), r.evictions, r.problem)
 	r.loops = append(r.loops, r.fromTemplates()...)
 	r.scheduler = loops.New("schedule", schedule.Steps(schedule.Deps{
@@ -217,7 +219,7 @@ func (r *Run) build(ctx context.Context) error {
 	r.loops = append(r.loops, r.leaving, r.scheduler)
 	rendering := render.Steps(r.Hub, render.Deps{
 		Templates: r.Templates, Interpreter: r.interpreter, Conversion: adviser, Wanted: propagate.Wants(r.Hub, r.Templates, hasWorks),
-		MayStore: r.config.MayStore, Events: r, Clock: r.later, NewID: r.config.NewID,
+		MayStore: r.config.MayStore, Events: r, Clock: r.later, NewID: r.config.NewID, EvictionTimeout: func() time.Duration { return 0 },
 	})
 	for _, steps := range rendering {
 		r.renderers = append(r.renderers, loops.New("render", steps, requests(r), r.problem))
@@ -228,7 +230,7 @@ func (r *Run) build(ctx context.Context) error {
 
 // fromTemplates makes the loops to which the owner brings the templates that change.
 func (r *Run) fromTemplates() []loops.Loop {
-	services := requests(r)
+	services, grace := requests(r), func() time.Duration { return endpointslices.DefaultGrace }
 	targets := loops.NewQueue[hubstore.Ref](r.config.Salt, r.config.Clock)
 	hpas := autoscaling.New(r.Templates, targets)
 	spaces := loops.NewQueue[namespaces.Namespace](r.config.Salt, r.config.Clock)
@@ -245,7 +247,7 @@ func (r *Run) fromTemplates() []loops.Loop {
 	return []loops.Loop{
 		loops.New("namespaces", namespaces.Steps(namespaces.Deps{Client: r.Hub, Templates: r.Templates, Events: r, NewID: r.config.NewID}), spaces, r.problem),
 		loops.New("autoscaled", autoscaled.Steps(r.Templates, hpas.In), targets, r.problem),
-		loops.New("service", mcs.Steps(mcs.Deps{Client: r.Hub, Templates: r.Templates, Events: r, Clock: r.config.Clock}), services, r.problem),
+		loops.New("service", mcs.Steps(mcs.Deps{Client: r.Hub, Templates: r.Templates, Events: r, Clock: r.config.Clock, Grace: grace}), services, r.problem),
 	}
 }
 

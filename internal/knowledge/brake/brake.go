@@ -71,7 +71,9 @@ type State struct {
 
 // Brake keeps the accounts of all members. Its methods may be called from several goroutines.
 type Brake struct {
-	config  Config
+	// config is read at every decision. Window is that of the start: what was counted is in parts of it.
+	config  func() Config
+	window  time.Duration
 	clock   clock.PassiveClock
 	changed func(cluster string)
 
@@ -79,9 +81,10 @@ type Brake struct {
 	members map[string]*account
 }
 
-// New returns a brake. Changed is called, without a lock, when a member's brake engages; it must not block.
-func New(config Config, clock clock.PassiveClock, changed func(cluster string)) *Brake {
-	return &Brake{config: config.complete(), clock: clock, changed: changed, members: map[string]*account{}}
+// New returns a brake. Config is called at every decision and must return quickly; what it returns as Window counts at the first call only.
+// Changed is called, without a lock, when a member's brake engages; it must not block.
+func New(config func() Config, clock clock.PassiveClock, changed func(cluster string)) *Brake {
+	return &Brake{config: config, window: config().complete().Window, clock: clock, changed: changed, members: map[string]*account{}}
 }
 
 // Work is what one Work means to the account of its member.
@@ -171,12 +174,13 @@ func (b *Brake) Admit(q Request) bool {
 }
 
 func (b *Brake) admit(q Request) (admitted, engaged bool) {
-	if b.off() {
-		return true, false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, a := b.clock.Now(), b.account(q.Cluster)
+	if b.off() {
+		delete(a.waiting, q.Work) // it may have been on before
+		return true, false
+	}
 	if now.Before(a.until) {
 		return true, false
 	}
@@ -224,12 +228,13 @@ func (b *Brake) judge(now time.Time, a *account, extra int) State {
 }
 
 func (b *Brake) exceeds(touched, objects int) bool {
-	return objects >= b.config.Minimum && float64(touched) > b.config.Share*float64(objects)
+	config := b.config().complete()
+	return objects >= config.Minimum && float64(touched) > config.Share*float64(objects)
 }
 
-func (b *Brake) step() time.Duration { return max(b.config.Window/buckets, 1) }
+func (b *Brake) step() time.Duration { return max(b.window/buckets, 1) }
 
-func (b *Brake) off() bool { return b.config.Share >= 1 }
+func (b *Brake) off() bool { return b.config().Share >= 1 }
 
 // Clear ends the wait of a Work that is reconciled again.
 func (b *Brake) Clear(cluster string, work types.NamespacedName) {
@@ -240,20 +245,20 @@ func (b *Brake) Clear(cluster string, work types.NamespacedName) {
 	}
 }
 
-// Look returns the state of a member, after it has released a brake for which nothing has waited for a whole window. Next is when
-// to call it again while the brake is engaged.
+// Look returns the state of a member, after it has released a brake that is off now, or for which nothing has waited for a whole window.
+// Next is when to call it again while the brake is engaged.
 func (b *Brake) Look(cluster string) (state State, next time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.account(cluster)
 	since := b.clock.Since(a.refused)
-	if a.state.Cause != None && len(a.waiting) == 0 && since >= b.config.Window {
+	if b.off() || len(a.waiting) == 0 && since >= b.window {
 		a.state = State{}
 	}
 	state = a.state
 	state.Waiting = len(a.waiting)
 	if state.Cause != None {
-		next = max(b.config.Window-since, b.step())
+		next = max(b.window-since, b.step())
 	}
 	return state, next
 }
@@ -267,7 +272,7 @@ func (b *Brake) Forget(cluster string) {
 
 // Describe is the text of when the brake engages.
 func (b *Brake) Describe() string {
-	return fmt.Sprintf("more than %.4g %% within %s", 100*b.config.Share, b.config.Window)
+	return fmt.Sprintf("more than %.4g %% within %s", 100*b.config().complete().Share, b.window)
 }
 
 func (b *Brake) account(cluster string) *account {

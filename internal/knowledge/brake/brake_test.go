@@ -16,13 +16,15 @@ import (
 // fixture is a brake that engages at more than half of at least ten objects within ten minutes.
 type fixture struct {
 	*Brake
+	config  Config
 	clock   *clocktesting.FakeClock
 	engaged []string
 }
 
 func newFixture() *fixture {
 	f := &fixture{clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))}
-	f.Brake = New(Config{Share: 0.5, Window: 10 * time.Minute, Minimum: 10}, f.clock, func(cluster string) { f.engaged = append(f.engaged, cluster) })
+	f.config = Config{Share: 0.5, Window: 10 * time.Minute, Minimum: 10}
+	f.Brake = New(func() Config { return f.config }, f.clock, func(cluster string) { f.engaged = append(f.engaged, cluster) })
 	return f
 }
 
@@ -245,7 +247,7 @@ func TestNothingWaits(t *testing.T) {
 }
 
 func TestOff(t *testing.T) {
-	b := New(Config{Share: 1, Minimum: 1}, clocktesting.NewFakeClock(time.Unix(0, 0)), func(string) { t.Error("it engaged") })
+	b := New(func() Config { return Config{Share: 1, Minimum: 1} }, clocktesting.NewFakeClock(time.Unix(0, 0)), func(string) { t.Error("it engaged") })
 	b.Change("a", work(0), Work{}, Work{Objects: 1, Leaving: 1})
 	b.Resume("a", true)
 	if !b.Admit(Request{Cluster: "a", Work: work(0), Removal: true}) {
@@ -313,7 +315,37 @@ func TestAClearedWorkDoesNotWait(t *testing.T) {
 	if state, next := f.Look("m1"); state != (State{}) || next != 0 {
 		t.Errorf("a member that was forgotten has the state %+v, %v", state, next)
 	}
-	if got := New(Config{}, f.clock, nil).Describe(); got != "more than 50 % within 10m0s" {
+	if got := New(func() Config { return Config{} }, f.clock, nil).Describe(); got != "more than 50 % within 10m0s" {
 		t.Errorf("Describe is %q", got)
+	}
+}
+
+// TestTheShareChanges: another share and another minimum count from the next decision on. A brake that is engaged stays so, unless it is
+// turned off, and the window stays that of the start.
+func TestTheShareChanges(t *testing.T) {
+	f := newFixture()
+	f.hold("m1", 20)
+	if f.order("m1", 0, 10); !f.Admit(Request{Cluster: "m1", Work: work(0), Removal: true}) {
+		t.Fatal("half of the objects may be removed")
+	}
+	f.config.Share = 0.2
+	if f.Admit(Request{Cluster: "m1", Work: work(1), Removal: true}) {
+		t.Fatal("half of the objects is more than the share is now")
+	}
+	f.config = Config{Share: 0.9, Window: time.Second, Minimum: 10}
+	f.clock.Step(time.Minute)
+	if state, _ := f.Look("m1"); state.Cause != Member || state.Waiting != 1 || f.Admit(Request{Cluster: "m1", Work: work(1), Removal: true}) {
+		t.Errorf("%+v: what waits does so until a person releases it", state)
+	}
+	f.config.Share = 1
+	if !f.Admit(Request{Cluster: "m1", Work: work(1), Removal: true}) {
+		t.Error("the brake is off now")
+	}
+	if state, next := f.Look("m1"); state != (State{}) || next != 0 {
+		t.Errorf("%+v, again in %s: nothing waits for a brake that is off", state, next)
+	}
+	f.config = Config{Share: 0.2, Minimum: 50}
+	if !f.Admit(Request{Cluster: "m1", Work: work(2), Removal: true}) {
+		t.Error("the member has fewer objects than the minimum is now")
 	}
 }

@@ -32,6 +32,7 @@ const (
 // Rate bounds how fast copies are evicted, from all clusters and for all causes together.
 type Rate struct {
 	clock     clock.PassiveClock
+	perSecond func() float64
 	evictions *prometheus.CounterVec
 
 	mu     sync.Mutex
@@ -46,16 +47,21 @@ type slot struct {
 	cluster string
 }
 
-// NewRate returns a Rate of so many copies each second; 0 is DefaultRate.
-func NewRate(perSecond float64, c clock.PassiveClock, r prometheus.Registerer) *Rate {
-	perSecond = cmp.Or(perSecond, DefaultRate)
+// NewRate returns a Rate of so many copies each second; 0 is DefaultRate. PerSecond is called for each copy: it may change meanwhile.
+func NewRate(perSecond func() float64, c clock.PassiveClock, r prometheus.Registerer) *Rate {
+	limit, burst := limitOf(perSecond)
 	return &Rate{
-		clock: c, slots: map[slot]time.Time{}, bucket: rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(2*perSecond)))),
+		clock: c, perSecond: perSecond, slots: map[slot]time.Time{}, bucket: rate.NewLimiter(limit, burst),
 		evictions: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_evictions_rate_total",
 			Help: "Copies that are to be evicted, by the cause and by what the rate decided: admitted, or delayed first.",
 		}, []string{"cause", "result"}),
 	}
+}
+
+func limitOf(perSecond func() float64) (limit rate.Limit, burst int) {
+	value := cmp.Or(perSecond(), DefaultRate)
+	return rate.Limit(value), max(1, int(math.Ceil(2*value)))
 }
 
 // Delay returns 0 if a copy may be evicted now; the copy then counts as evicted. Otherwise it returns the time after which the caller
@@ -65,6 +71,10 @@ func (r *Rate) Delay(cause Cause, binding types.NamespacedName, cluster string) 
 	defer r.mu.Unlock()
 	now, key := r.clock.Now(), slot{binding, cluster}
 	r.purge(now)
+	if limit, burst := limitOf(r.perSecond); limit != r.bucket.Limit() {
+		r.bucket.SetLimitAt(now, limit)
+		r.bucket.SetBurstAt(now, burst)
+	}
 	at, reserved := r.slots[key]
 	if !reserved || now.Sub(at) > slotLife {
 		at = now.Add(r.bucket.ReserveN(now, 1).DelayFrom(now))

@@ -15,7 +15,7 @@ import (
 func TestBothCausesShareTheRate(t *testing.T) {
 	const perSecond, copies = 10, 200
 	c := testingclock.NewFakeClock(time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC))
-	r := NewRate(perSecond, c, prometheus.NewRegistry())
+	r := NewRate(fixed(perSecond), c, prometheus.NewRegistry())
 	waiting := map[string]Cause{}
 	for i := range copies {
 		waiting[fmt.Sprintf("cluster-%d", i)] = ClusterFailure
@@ -50,7 +50,7 @@ func TestBothCausesShareTheRate(t *testing.T) {
 // The slots of a time in which the process did not run are lost.
 func TestAPauseIsNotFollowedByAllEvictions(t *testing.T) {
 	c := testingclock.NewFakeClock(time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC))
-	r := NewRate(1, c, nil)
+	r := NewRate(fixed(1), c, nil)
 	admit := func() (admitted int) {
 		for i := range 100 {
 			if r.Delay(ClusterFailure, types.NamespacedName{Name: fmt.Sprint(i)}, "a") == 0 {
@@ -68,5 +68,30 @@ func TestAPauseIsNotFollowedByAllEvictions(t *testing.T) {
 	}
 	if len(r.slots) > 100 {
 		t.Errorf("%d slots are kept", len(r.slots))
+	}
+}
+
+func fixed(perSecond float64) func() float64 { return func() float64 { return perSecond } }
+
+// TestTheRateChanges: another rate counts from the next copy on.
+func TestTheRateChanges(t *testing.T) {
+	c, perSecond := testingclock.NewFakeClock(time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)), 1.0
+	r, copies := NewRate(func() float64 { return perSecond }, c, nil), 0
+	delay := func() time.Duration {
+		copies++
+		return r.Delay(ClusterFailure, types.NamespacedName{Name: fmt.Sprint(copies)}, "a")
+	}
+	for range 2 {
+		if delay() != 0 {
+			t.Fatal("twice the rate is evicted at once")
+		}
+	}
+	if got := delay(); got != time.Second {
+		t.Fatalf("the third copy waits for %s", got)
+	}
+	perSecond = 100
+	c.Step(time.Second) // the third has its turn
+	if got := delay(); got > 10*time.Millisecond {
+		t.Errorf("at 100 copies each second one waits for %s", got)
 	}
 }

@@ -59,8 +59,9 @@ type Deps struct {
 	KindPolicy objects.KindPolicy
 	// Guard decides whether a member is written to. Nil: every member is.
 	Guard objects.Guard
-	// Brake configures how many objects may be removed or scaled down at once before a person has to release them.
-	Brake brake.Config
+	// Brake returns how many objects may be removed or scaled down at once before a person has to release them. It is a function because it
+	// may change meanwhile. Nil: the defaults of package brake.
+	Brake func() brake.Config
 	// Keeps returns whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is not known
 	// yet, again is the pause before the next call. It is not called for clusters that are being removed. Nil: none is.
 	// It is a function because propagate, render and namespaces decide it, which apply does not import.
@@ -142,6 +143,9 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), arrival: newArrival(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps,
 	}
 	a.braking.Applier = a
+	if deps.Brake == nil {
+		deps.Brake = func() brake.Config { return brake.Config{} }
+	}
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
 	a.objects = objects.NewWriter(objects.WriterDeps{
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,

@@ -63,8 +63,9 @@ type WorkDeps struct {
 	Clock clock.WithTicker
 	// Workers is the number of Works of one member that are reconciled at a time. Default 4.
 	Workers int
-	// DegradedAfter is how long an object may be unhealthy before its Work is degraded. Default 60 s.
-	DegradedAfter time.Duration
+	// DegradedAfter returns how long an object may be unhealthy before its Work is degraded. It is a function because that may change
+	// meanwhile. Nil: 60 s.
+	DegradedAfter func() time.Duration
 }
 
 // Works reflects the objects of members into their Works.
@@ -78,7 +79,7 @@ type Works struct {
 	changes       *interpret.Changes
 	events        events.Recorder
 	clock         clock.WithTicker
-	degradedAfter time.Duration
+	degradedAfter func() time.Duration
 
 	queues   *memberqueue.Queues
 	revisits *revisits
@@ -114,8 +115,8 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	if deps.Workers == 0 {
 		deps.Workers = 4
 	}
-	if deps.DegradedAfter == 0 {
-		deps.DegradedAfter = time.Minute
+	if deps.DegradedAfter == nil {
+		deps.DegradedAfter = func() time.Duration { return time.Minute }
 	}
 	w := &Works{
 		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
@@ -368,11 +369,11 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 		if !known {
 			start = now
 			if wasUnhealthyForLong(work, o) {
-				start = now.Add(-w.degradedAfter)
+				start = now.Add(-w.degradedAfter())
 			}
 		}
 		current[o.name()] = start
-		if left := w.degradedAfter - now.Sub(start); left <= 0 {
+		if left := w.degradedAfter() - now.Sub(start); left <= 0 {
 			o.unhealthyForLong = true
 		} else if again == 0 || left < again {
 			again = left

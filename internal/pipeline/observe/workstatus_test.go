@@ -167,7 +167,7 @@ func TestIdentify(t *testing.T) {
 
 func TestDiagnose(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	w := &Works{clock: clock, degradedAfter: time.Minute, unhealthySince: map[types.NamespacedName]map[string]time.Time{}}
+	w := &Works{clock: clock, degradedAfter: func() time.Duration { return time.Minute }, unhealthySince: map[types.NamespacedName]map[string]time.Time{}}
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
 	look := func(health workv1alpha1.ResourceHealth) (bool, time.Duration) {
 		objects := []finding{seen("a", health)}

@@ -56,9 +56,9 @@ type Deps struct {
 	// Wanted returns whether a binding that is deleted, or was, would be created again: its Works stay then. Nil: none would. It is a
 	// function because propagate decides it, and no stage imports another.
 	Wanted func(ctx context.Context, binding workv1alpha2.Binding) (bool, error)
-	// EvictionTimeout is how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
-	// become healthy. 0: it is removed at once.
-	EvictionTimeout time.Duration
+	// EvictionTimeout returns how long a copy stays in a cluster that its binding left, if a copy in a new cluster does not
+	// become healthy. 0: it is removed at once. It is a function because that may change meanwhile. Required.
+	EvictionTimeout func() time.Duration
 	// MayStore returns an error if the namespace of a binding is at its limit, so that a Work for it must not be created (before
 	// is nil) or made larger. Nil: there are no limits. MayStore and OnSpace are functions because the limits are a feature that may be deleted.
 	MayStore func(namespace string, before, after *workv1alpha1.Work) error

@@ -186,8 +186,9 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	})
 	var ids int
 	s.reconciler = newReconciler(s.client, s.client, Deps{
-		Templates:   s.templates,
-		Interpreter: knowsReplicas{},
+		EvictionTimeout: func() time.Duration { return 0 },
+		Templates:       s.templates,
+		Interpreter:     knowsReplicas{},
 		Events: events.RecorderFunc(func(e events.Event) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -77,7 +77,7 @@ func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p co
 	key := types.NamespacedName{Namespace: binding.GetNamespace(), Name: binding.GetName()}
 	now := r.deps.Clock.Now()
 	var staying []string
-	for cluster, until := range p.Draining(binding.BindingSpec(), now, r.deps.EvictionTimeout) {
+	for cluster, until := range p.Draining(binding.BindingSpec(), now, r.deps.EvictionTimeout()) {
 		r.moves.drain(key, cluster, until)
 		staying = append(staying, cluster)
 	}
@@ -100,7 +100,7 @@ func (r *Reconciler) due(ctx context.Context, binding workv1alpha2.Binding, p co
 			due = append(due, work)
 			continue
 		}
-		left := r.moves.begin(key, cluster, now.Add(r.deps.EvictionTimeout)).Sub(now)
+		left := r.moves.begin(key, cluster, now.Add(r.deps.EvictionTimeout())).Sub(now)
 		if left <= 0 {
 			due = append(due, work)
 			continue

@@ -38,7 +38,7 @@ func moving(t *testing.T, change func(*workv1alpha2.ResourceBinding)) (*stage, *
 	t.Helper()
 	binding := nginxBinding("m1")
 	s := newStage(t, threeClusters(binding)...)
-	s.reconciler.deps.EvictionTimeout = 10 * time.Minute
+	s.reconciler.deps.EvictionTimeout = func() time.Duration { return 10 * time.Minute }
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	s.reconciler.deps.Clock = clock
 	s.mustReconcile(binding)

@@ -72,7 +72,7 @@ func flagTable(page *strings.Builder, flags *pflag.FlagSet) {
 // configurationPage has the settings of the server, by subject, and of the agent.
 func configurationPage() ([]byte, error) {
 	var page strings.Builder
-	page.WriteString(generated + "# Settings\n\nWhere settings come from: [../configuration.md](../configuration.md).\n")
+	page.WriteString(generated + "# Settings\n\nWhere settings come from, and which files are read again: [../configuration.md](../configuration.md). A field that is reloaded takes effect when it changes in the\nfile of a running process; others take effect at the next start.\n")
 	root := flagship.Root(cli.Streams{})
 	for _, name := range []string{"server", "agent"} {
 		c, _, err := root.Find([]string{name})
@@ -97,10 +97,14 @@ func configurationPage() ([]byte, error) {
 			if group != "" {
 				fmt.Fprintf(&page, "\n### %s\n", group)
 			}
-			page.WriteString("\n| flag | in the file | type | default | meaning |\n|---|---|---|---|---|\n")
+			page.WriteString("\n| flag | in the file | type | default | meaning | reloaded |\n|---|---|---|---|---|---|\n")
 			for _, f := range groups[group] {
-				fmt.Fprintf(&page, "| `--%s`<br>`%s` | `%s` | %s | %s | %s |\n",
-					f.Name, settings.Variable(f.Name), settings.Field(f.Name), f.Value.Type(), defaultOf(f), cell(f.Usage))
+				reloaded := ""
+				if again, _ := settings.Reloaded(f); again {
+					reloaded = "yes"
+				}
+				fmt.Fprintf(&page, "| `--%s`<br>`%s` | `%s` | %s | %s | %s | %s |\n",
+					f.Name, settings.Variable(f.Name), settings.Field(f.Name), f.Value.Type(), defaultOf(f), cell(f.Usage), reloaded)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 }
 
 func (h *hub) clusters() endpointslices.Clusters {
-	return endpointslices.Clusters{Reader: h.Client, Clock: h.clock, Grace: time.Minute}
+	return endpointslices.Clusters{Reader: h.Client, Clock: h.clock, Grace: func() time.Duration { return time.Minute }}
 }
 
 // dispatching is a dispatcher on a control plane in memory.

@@ -46,8 +46,8 @@ type Deps struct {
 	Events events.Recorder
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
-	// Grace is that of endpointslices.Clusters. Default endpointslices.DefaultGrace.
-	Grace time.Duration
+	// Grace is that of endpointslices.Clusters.
+	Grace func() time.Duration
 }
 
 // Setup adds the loops of the control plane that turn exports into imports.
@@ -57,9 +57,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	if deps.Clock == nil {
 		deps.Clock = clock.RealClock{}
-	}
-	if deps.Grace == 0 {
-		deps.Grace = endpointslices.DefaultGrace
 	}
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err

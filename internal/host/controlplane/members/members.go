@@ -49,8 +49,10 @@ import (
 
 // Settings are those of the control plane that the loops have.
 type Settings struct {
-	Brake                                                          brake.Config
-	ProbePeriod, FailureThreshold, SuccessThreshold, DegradedAfter time.Duration
+	// These may change meanwhile.
+	Brake         func() brake.Config
+	Periods       func() clusterstatus.Periods
+	DegradedAfter func() time.Duration
 	// NoMemberEvents does not collect the events of members.
 	NoMemberEvents bool
 	Clock          clock.WithTickerAndDelayedExecution
@@ -210,8 +212,7 @@ func (m *Members) observe(mgr ctrl.Manager) error {
 
 func (m *Members) clusterStatus(mgr ctrl.Manager) error {
 	deps := clusterstatus.Deps{
-		Fleet: m.fleet, Events: m.events, Clock: m.Clock, ProbePeriod: m.ProbePeriod,
-		FailureThreshold: m.FailureThreshold, SuccessThreshold: m.SuccessThreshold, Metrics: m.Metrics,
+		Fleet: m.fleet, Events: m.events, Clock: m.Clock, Periods: m.Periods, Metrics: m.Metrics,
 	}
 	if m.Shard == nil {
 		deps.Unplaced = m.Unplaced

@@ -51,7 +51,7 @@ func (s *State) removals() []fleetv1alpha1.PreviewBrake {
 	if len(touched) == 0 {
 		return nil
 	}
-	account := brake.New(s.Config, s.Clock, func(string) {})
+	account := brake.New(func() brake.Config { return s.Config }, s.Clock, func(string) {})
 	for _, cluster := range s.Clusters {
 		account.Heed(cluster, true)
 	}

@@ -8,24 +8,17 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	cliflag "k8s.io/component-base/cli/flag"
 
 	configurationv1alpha1 "github.com/flagship-k8s/flagship/api/configuration/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/agent"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
-	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/settings"
 )
 
 // NewAgentCommand is the command agent.
 func NewAgentCommand(s cli.Streams) *cobra.Command {
-	var (
-		o                      agent.Options
-		dir, path, contextName string
-		traces                 tracingFlags
-		kept                   stored
-	)
+	f := &agentFlags{}
 	c := &cobra.Command{
 		Use:   "agent CLUSTER",
 		Short: "Run the agent of a cluster in Pull mode",
@@ -48,6 +41,7 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 			if err = settings.Apply(cmd.Flags(), &configurationv1alpha1.AgentConfiguration{}, os.LookupEnv); err != nil {
 				return err
 			}
+			o, dir, kept := &f.options, f.dir, f.kept
 			o.Cluster = args[0]
 			if err = pingSoon(); err != nil {
 				return err
@@ -55,10 +49,11 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 			if dir, err = agentDir(dir, o.Cluster); err != nil {
 				return err
 			}
-			if o.Member, err = memberConfig(path, contextName); err != nil {
+			if o.Member, err = memberConfig(f.path, f.contextName); err != nil {
 				return err
 			}
 			cli.LogTo(s.Err)
+			cli.SetVerbosity(f.verbosity)
 			if kept.secret != "" {
 				kept.cluster, kept.dir, kept.member = o.Cluster, dir, o.Member
 				if err := kept.load(cmd.Context()); err != nil {
@@ -70,43 +65,21 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 				return fmt.Errorf("finding the way to the control plane: %w\nregister the cluster first: flagship register %s", err, o.Cluster)
 			}
 			o.Credential = filepath.Join(dir, certificateFile)
-			flush, err := traces.start(cmd.Context(), s, &o)
+			flush, err := f.traces.start(cmd.Context(), s, o)
 			if err != nil {
 				return err
 			}
 			defer flush()
+			reloader := f.reloader(cmd.Flags())
+			o.Collectors = reloader.Collectors()
+			defer reloader.Start(cmd.Context())()
 			go memory.KeepSmall(cmd.Context())
 			fmt.Fprintf(s.Out, "The agent of %s runs; see the cluster become ready: kubectl get cluster %s\n", o.Cluster, o.Cluster)
-			return agent.Run(cmd.Context(), o)
+			return agent.Run(cmd.Context(), *o)
 		},
 	}
-	var groups cliflag.NamedFlagSets
-	f := groups.FlagSet("general")
-	settings.AddFlag(f)
-	f.StringVar(&dir, "data-dir", "", "directory with the credential of the agent (default: agents/CLUSTER in the user's state directory)")
-	f.BoolVar(&o.LeaderElection, "leader-elect", false, "have only one of several agents of the cluster act; they elect by a Lease in the cluster")
-	f = groups.FlagSet("registration")
-	f.StringVar(&kept.secret, "credential-secret", "", "name of the Secret in the cluster, in the namespace karmada-cluster, that keeps the credential (default: it is kept in --data-dir only)")
-	f.StringVar(&kept.bootstrap, "bootstrap-kubeconfig", "", "with --credential-secret: the file that 'flagship token create' wrote")
-	f = groups.FlagSet("cluster")
-	f.StringVar(&path, "cluster-kubeconfig", "", "kubeconfig of the cluster (default: the service account of this pod)")
-	f.StringVar(&contextName, "cluster-context", "", "context in that kubeconfig (default: its current one)")
-	f.DurationVar(&o.LeaseDuration, "cluster-lease-duration", 0, "how long the lease of the cluster is valid, which is renewed after a quarter of that (default 40s)")
-	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the cluster's readiness is read (default 10s)")
-	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long the cluster is unready before its condition Ready changes (default 30s)")
-	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before its condition Ready changes (default 30s)")
-	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
-	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not report the warnings of the cluster about what is propagated")
-	f = groups.FlagSet("monitoring")
-	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "where /healthz and /readyz are served over HTTP, such as :10357 (default: nowhere)")
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "where /metrics is served over HTTP, such as :8080 (default: nowhere)")
-	f.StringVar(&o.ProfilingAddress, "pprof-bind-address", "", "where /debug/pprof is served over HTTP, such as 127.0.0.1:6060 (default: nowhere)")
-	traces.add(f)
-	f = groups.FlagSet("brake")
-	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of the objects of the cluster above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
-	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
-	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which the cluster is not braked")
-	settings.AddGroups(c, groups)
+	settings.AddGroups(c, f.groups())
+	markReloaded(c.Flags())
 	return c
 }
 

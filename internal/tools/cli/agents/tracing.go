@@ -32,13 +32,21 @@ func (t *tracingFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&t.rate, "tracing-sampling-rate-per-million", mostSamples, "how many of a million reconciles are sampled, with --tracing-endpoint")
 }
 
+// check returns an error of use if spans cannot be sampled as the flags have it.
+func (t *tracingFlags) check() error {
+	if t.endpoint != "" && (t.rate < 1 || t.rate > mostSamples) {
+		return cli.UsageErrorf("--tracing-sampling-rate-per-million must be from 1 to %d, not %d", mostSamples, t.rate)
+	}
+	return nil
+}
+
 // start sets the tracer of an agent. The returned function sends the last spans.
 func (t *tracingFlags) start(ctx context.Context, s cli.Streams, o *agent.Options) (flush func(), err error) {
 	if t.endpoint == "" {
 		return func() {}, nil
 	}
-	if t.rate < 1 || t.rate > mostSamples {
-		return nil, cli.UsageErrorf("--tracing-sampling-rate-per-million must be from 1 to %d, not %d", mostSamples, t.rate)
+	if err := t.check(); err != nil {
+		return nil, err
 	}
 	rate := int32(t.rate)
 	provider, err := tracing.NewProvider(ctx, &tracingv1.TracingConfiguration{Endpoint: &t.endpoint, SamplingRatePerMillion: &rate}, nil,

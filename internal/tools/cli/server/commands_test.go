@@ -134,8 +134,8 @@ func TestStorageFlags(t *testing.T) {
 			if err := flags.apply(&o); err != nil {
 				t.Fatal(err)
 			}
-			if o.NamespaceLimits.Objects != tc.objects || o.NamespaceLimits.Bytes != tc.bytes || o.Server.StorageQuota != tc.quota {
-				t.Errorf("limits are %+v and %d, want %d, %d and %d; 0 is the default in options and no limit in flags", o.NamespaceLimits, o.Server.StorageQuota, tc.objects, tc.bytes, tc.quota)
+			if o.Tunable.NamespaceLimits.Objects != tc.objects || o.Tunable.NamespaceLimits.Bytes != tc.bytes || o.Server.StorageQuota != tc.quota {
+				t.Errorf("limits are %+v and %d, want %d, %d and %d; 0 is the default in options and no limit in flags", o.Tunable.NamespaceLimits, o.Server.StorageQuota, tc.objects, tc.bytes, tc.quota)
 			}
 		})
 	}

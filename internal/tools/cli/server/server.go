@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/utils/clock"
 
 	configurationv1alpha1 "github.com/flagship-k8s/flagship/api/configuration/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -29,14 +30,71 @@ import (
 // defaultServerPort is where the control plane listens by default.
 const defaultServerPort = 6443
 
+// serverFlags are the flags of the command server.
+type serverFlags struct {
+	options  controlplane.Options
+	etcd     controlplane.ExternalEtcd
+	storage  storageFlags
+	skipped  []string
+	undelete time.Duration
+	// verbosity is that of the log.
+	verbosity int
+}
+
+// groups returns the flags, by subject.
+func (s *serverFlags) groups() cliflag.NamedFlagSets {
+	var groups cliflag.NamedFlagSets
+	o := &s.options
+	generalFlags(groups.FlagSet("general"), o)
+	cli.VerbosityFlag(groups.FlagSet("general"), &s.verbosity)
+	backup.EtcdFlags(groups.FlagSet("storage"), &s.etcd)
+	s.storage.add(groups.FlagSet("storage"))
+	encryptionFlags(groups.FlagSet("encryption"), o)
+	auditFlags(groups.FlagSet("audit"), &o.Server.Audit)
+	authenticationFlags(groups.FlagSet("authentication"), &o.Server.Authentication)
+	memberFlags(groups.FlagSet("members"), o, &s.skipped)
+	failoverFlags(groups.FlagSet("failover"), o)
+	descheduleFlags(groups.FlagSet("descheduling"), &o.Tunable)
+	historyFlags(groups.FlagSet("history"), &o.Tunable, &s.undelete)
+	brakeFlags(groups.FlagSet("brake"), &o.Tunable)
+	settings.AddFlag(groups.FlagSet("general"))
+	return groups
+}
+
+// complete sets the options that follow from flags of other types, or returns an error of use.
+func (s *serverFlags) complete() (err error) {
+	o := &s.options
+	if err := s.storage.apply(o); err != nil {
+		return err
+	}
+	if o.SkippedNamespaces, err = namespacePatterns(s.skipped); err != nil {
+		return err
+	}
+	o.Tunable.UndeletePeriod = cmp.Or(max(s.undelete, 0), -1)
+	if mode := o.Tunable.Evict.PurgeMode; mode != policyv1alpha1.PurgeModeGracefully && mode != policyv1alpha1.PurgeModeDirectly {
+		return cli.UsageErrorf("--no-execute-taint-eviction-purge-mode must be Gracefully or Directly, not %q", mode)
+	}
+	return nil
+}
+
+// reloader applies changes of the configuration file to the control plane that hub returns.
+func (s *serverFlags) reloader(flags *pflag.FlagSet, hub func() *controlplane.Hub) *settings.Reloader {
+	return settings.NewReloader(flags, &configurationv1alpha1.ServerConfiguration{}, clock.RealClock{}, func() (*pflag.FlagSet, func() (func(), error)) {
+		next, flags := &serverFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+		for _, group := range next.groups().FlagSets {
+			flags.AddFlagSet(group)
+		}
+		return flags, func() (func(), error) {
+			return func() {
+				cli.SetVerbosity(next.verbosity)
+				hub().Tune(next.options.Tunable)
+			}, next.complete()
+		}
+	})
+}
+
 func newServerCommand(s cli.Streams) *cobra.Command {
-	var (
-		o        controlplane.Options
-		etcd     controlplane.ExternalEtcd
-		storage  storageFlags
-		skipped  []string
-		undelete time.Duration
-	)
+	f := &serverFlags{}
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Run the control plane alone",
@@ -59,31 +117,29 @@ environment over the file.`,
 			if err := settings.Apply(c.Flags(), &configurationv1alpha1.ServerConfiguration{}, os.LookupEnv); err != nil {
 				return err
 			}
+			o := &f.options
 			if err := cli.DefaultDir(&o.Server.DataDir); err != nil {
 				return err
 			}
-			if err := storage.apply(&o); err != nil {
+			if err := f.complete(); err != nil {
 				return err
 			}
 			var err error
-			if o.SkippedNamespaces, err = namespacePatterns(skipped); err != nil {
-				return err
-			}
-			o.UndeletePeriod = cmp.Or(max(undelete, 0), -1)
-			if mode := o.Evict.PurgeMode; mode != policyv1alpha1.PurgeModeGracefully && mode != policyv1alpha1.PurgeModeDirectly {
-				return cli.UsageErrorf("--no-execute-taint-eviction-purge-mode must be Gracefully or Directly, not %q", mode)
-			}
-			if o.Server.ExternalEtcd, err = backup.ExternalEtcd(o.Server.DataDir, etcd); err != nil {
+			if o.Server.ExternalEtcd, err = backup.ExternalEtcd(o.Server.DataDir, f.etcd); err != nil {
 				return err
 			}
 			if o.LeaderElection = o.Server.ExternalEtcd != nil; o.ShardMembers && !o.LeaderElection {
 				return cli.UsageErrorf("--shard-members needs --etcd-servers: members are shared by several servers on one etcd cluster")
 			}
 			cli.LogTo(s.Err)
-			h, err := controlplane.Start(c.Context(), o)
-			if err != nil {
+			cli.SetVerbosity(f.verbosity)
+			var h *controlplane.Hub
+			reloader := f.reloader(c.Flags(), func() *controlplane.Hub { return h })
+			o.Collectors = reloader.Collectors()
+			if h, err = controlplane.Start(c.Context(), *o); err != nil {
 				return err
 			}
+			defer reloader.Start(c.Context())()
 			go memory.Adapt(c.Context())
 			kubeconfig := filepath.Join(o.Server.DataDir, cli.HubKubeconfig)
 			if err := h.WriteKubeconfig(kubeconfig); err != nil {
@@ -94,20 +150,9 @@ environment over the file.`,
 			return h.Wait()
 		},
 	}
-	var groups cliflag.NamedFlagSets
-	generalFlags(groups.FlagSet("general"), &o)
-	backup.EtcdFlags(groups.FlagSet("storage"), &etcd)
-	storage.add(groups.FlagSet("storage"))
-	encryptionFlags(groups.FlagSet("encryption"), &o)
-	auditFlags(groups.FlagSet("audit"), &o.Server.Audit)
-	authenticationFlags(groups.FlagSet("authentication"), &o.Server.Authentication)
-	memberFlags(groups.FlagSet("members"), &o, &skipped)
-	failoverFlags(groups.FlagSet("failover"), &o)
-	descheduleFlags(groups.FlagSet("descheduling"), &o)
-	historyFlags(groups.FlagSet("history"), &o, &undelete)
-	brakeFlags(groups.FlagSet("brake"), &o)
-	settings.AddFlag(groups.FlagSet("general"))
+	groups := f.groups()
 	settings.AddGroups(c, groups)
+	markReloaded(c.Flags())
 	return c
 }
 
@@ -137,31 +182,31 @@ func memberFlags(f *pflag.FlagSet, o *controlplane.Options, skipped *[]string) {
 	f.StringSliceVar(skipped, "skipped-propagating-namespaces", nil, "regular expressions; namespaces whose whole name matches one stay on the control plane with everything in them, as kube-*, karmada-system, karmada-cluster and karmada-es-* always do")
 	f.BoolVar(&o.NoRenewalTokens, "no-renewal-tokens", false, "keep no service account tokens without expiry of members, which renew credentials that expired while a member was unreachable or the control plane stopped; revokes those that are kept")
 	f.BoolVar(&o.NoMemberEvents, "no-member-events", false, "do not show the warnings of members about what is propagated as events of the templates")
-	f.DurationVar(&o.ProbePeriod, "cluster-probe-period", 0, "how often the health of a member is probed (default 10s)")
-	f.DurationVar(&o.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unhealthy before its condition Ready changes (default 30s)")
-	f.DurationVar(&o.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is healthy again before its condition Ready changes (default 30s)")
-	f.DurationVar(&o.LeasePeriod, "cluster-monitor-period", 0, "how often the lease of a member's agent is checked (default 5s)")
-	f.DurationVar(&o.LeaseGrace, "cluster-monitor-grace-period", 0, "how long after its last heartbeat the status of an agent's cluster becomes unknown (default 40s)")
-	f.DurationVar(&o.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
-	f.DurationVar(&o.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
-	f.DurationVar(&o.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
+	f.DurationVar(&o.Tunable.ProbePeriod, "cluster-probe-period", 0, "how often the health of a member is probed (default 10s)")
+	f.DurationVar(&o.Tunable.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is unhealthy before its condition Ready changes (default 30s)")
+	f.DurationVar(&o.Tunable.SuccessThreshold, "cluster-success-threshold", 0, "how long a member is healthy again before its condition Ready changes (default 30s)")
+	f.DurationVar(&o.Tunable.LeasePeriod, "cluster-monitor-period", 0, "how often the lease of a member's agent is checked (default 5s)")
+	f.DurationVar(&o.Tunable.LeaseGrace, "cluster-monitor-grace-period", 0, "how long after its last heartbeat the status of an agent's cluster becomes unknown (default 40s)")
+	f.DurationVar(&o.Tunable.StartupGrace, "cluster-startup-grace-period", 0, "the same for an agent that has never reported (default 1m)")
+	f.DurationVar(&o.Tunable.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.DurationVar(&o.Tunable.ServiceGrace, "service-grace", 0, "how long the endpoints of a member that is not ready keep counting in others (default 5m)")
 }
 
 // descheduleFlags configure when replicas that cannot run move.
-func descheduleFlags(f *pflag.FlagSet, o *controlplane.Options) {
+func descheduleFlags(f *pflag.FlagSet, o *controlplane.Tunable) {
 	f.DurationVar(&o.Deschedule.Interval, "descheduling-interval", 0, "how often the pods of members are checked for replicas that cannot run, of policies with the annotation flagship.io/deschedule (default 1m)")
 	f.DurationVar(&o.Deschedule.Threshold, "unschedulable-threshold", 0, "how long a pod is unschedulable before its replica moves (default 5m)")
 }
 
 // brakeFlags configure when removals wait for a person.
-func brakeFlags(f *pflag.FlagSet, o *controlplane.Options) {
+func brakeFlags(f *pflag.FlagSet, o *controlplane.Tunable) {
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
 }
 
-// historyFlags configure what is kept of what templates were. Undelete is Options.UndeletePeriod, where 0 keeps none.
-func historyFlags(f *pflag.FlagSet, o *controlplane.Options, undelete *time.Duration) {
+// historyFlags configure what is kept of what templates were. Undelete is Tunable.UndeletePeriod, where 0 keeps none.
+func historyFlags(f *pflag.FlagSet, o *controlplane.Tunable, undelete *time.Duration) {
 	f.IntVar(&o.HistoryLimit, "history-limit", controlplane.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
 	f.DurationVar(undelete, "undelete-period", controlplane.DefaultUndeletePeriod, "how long templates that were deleted can be brought back with 'flagship undelete'; 0 keeps none")
 }
@@ -169,11 +214,11 @@ func historyFlags(f *pflag.FlagSet, o *controlplane.Options, undelete *time.Dura
 // failoverFlags configure when objects leave clusters that fail. Those of taints are those of Karmada; the rates and thresholds are those that
 // kube-controller-manager has for nodes.
 func failoverFlags(f *pflag.FlagSet, o *controlplane.Options) {
-	e := &o.Evict
-	f.DurationVar(&o.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
+	e := &o.Tunable.Evict
+	f.DurationVar(&o.Tunable.GracefulEvictionTimeout, "graceful-eviction-timeout", 0,
 		"how long a copy stays at the old place while the copy at the new one is not healthy (default 10m)")
 	f.BoolVar(&o.AllowNoExecuteTaintPolicy, "allow-no-execute-taint-policy", false, "accept ClusterTaintPolicies with the effect NoExecute, which evicts what runs in a cluster")
-	f.Float64Var(&o.EvictionRate, "resource-eviction-rate", eviction.DefaultRate, "copies of objects that leave clusters each second, after twice as many at once, by cluster failover and application failover together")
+	f.Float64Var(&o.Tunable.EvictionRate, "resource-eviction-rate", eviction.DefaultRate, "copies of objects that leave clusters each second, after twice as many at once, by cluster failover and application failover together")
 	f.BoolVar(&e.NoExecute, "enable-no-execute-taint-eviction", false, "NoExecute taints of clusters evict all objects; without it, those whose policy has spec.failover.cluster")
 	f.StringVar((*string)(&e.PurgeMode), "no-execute-taint-eviction-purge-mode", string(policyv1alpha1.PurgeModeGracefully), "how the copies of objects are removed whose policy lacks spec.failover.cluster: Gracefully or Directly")
 	f.DurationVar(&e.Grace, "cluster-failover-grace-period", 0, "how long objects with spec.failover.cluster stay in a cluster that is not ready, if their policy does not tolerate it for another time (default 30s)")

@@ -37,7 +37,7 @@ func (s *storageFlags) apply(o *controlplane.Options) error {
 	if quota == 0 {
 		return cli.UsageErrorf("--storage-quota cannot be 0")
 	}
-	o.NamespaceLimits = limit.Limits{Objects: orUnlimited(s.objects), Bytes: orUnlimited(size)}
+	o.Tunable.NamespaceLimits = limit.Limits{Objects: orUnlimited(s.objects), Bytes: orUnlimited(size)}
 	o.Server.StorageQuota = quota
 	return nil
 }

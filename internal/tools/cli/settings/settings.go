@@ -33,10 +33,7 @@ func AddFlag(f *pflag.FlagSet) {
 
 // setGroup records the subject of a flag, for the reference.
 func setGroup(f *pflag.Flag, group string) {
-	if f.Annotations == nil {
-		f.Annotations = map[string][]string{}
-	}
-	f.Annotations[groupKey] = []string{group}
+	f.Annotations = annotated(f, groupKey, group)
 }
 
 // Group is the subject of a flag, "" if it has none.
@@ -101,6 +98,8 @@ func Apply(flags *pflag.FlagSet, configuration runtime.Object, lookup func(strin
 			if err := set(flags, name, value); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %s: %w", path, field, err))
 			}
+			f := flags.Lookup(name)
+			f.Annotations = annotated(f, fileKey, path)
 		}
 	}
 	if len(faults) > 0 {
@@ -125,7 +124,7 @@ func fromEnvironment(flags *pflag.FlagSet, name string, lookup func(string) (str
 	return fmt.Errorf("%s: %w", Variable(name), err)
 }
 
-// read decodes a file, without a path none. Unknown and duplicate fields, and another version or kind, are errors.
+// read decodes a file, without a path none.
 func read(path string, configuration runtime.Object) (map[string]any, error) {
 	if path == "" {
 		return nil, nil
@@ -134,6 +133,11 @@ func read(path string, configuration runtime.Object) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
+	return decode(content, configuration)
+}
+
+// decode returns the fields that are set. Unknown and duplicate fields, and another version or kind, are errors.
+func decode(content []byte, configuration runtime.Object) (map[string]any, error) {
 	scheme := runtime.NewScheme()
 	configurationv1alpha1.AddToScheme(scheme)
 	kinds, _, err := scheme.ObjectKinds(configuration)

@@ -31,8 +31,10 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 			Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true,
 			Authentication: controlplane.Authentication{BootstrapTokens: o.BootstrapTokens},
 		},
-		LeaseGrace: o.AgentGrace, FailureThreshold: o.FailureThreshold,
-		Brake: brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
+		Tunable: controlplane.Tunable{
+			LeaseGrace: o.AgentGrace, FailureThreshold: o.FailureThreshold,
+			Brake: brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
+		},
 	})
 	if err != nil {
 		return nil, err // not h: a nil *hub.Hub in the interface would not be nil

@@ -21,6 +21,7 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
 	"github.com/flagship-k8s/flagship/internal/host/preview/summary"
@@ -42,9 +43,11 @@ const (
 
 // Previewer answers Previews. All exported fields are required.
 type Previewer struct {
-	// Config is that of a preview of this control plane.
+	// Config is that of a preview of this control plane, but for its Evict.
 	Config preview.Config
-	Brake  brake.Config
+	// Evict and Brake are functions because both may change meanwhile.
+	Evict func() evict.Config
+	Brake func() brake.Config
 	// Author is a client of the control plane for an author, and Members one of a member: with the rights of the author. They are
 	// functions since each author has clients.
 	Author  func(author user.Info) (dynamic.Interface, error)
@@ -122,7 +125,9 @@ func (p *Previewer) answer(ctx context.Context, spec *fleetv1alpha1.PreviewSpec,
 	if err != nil {
 		return err
 	}
-	run, err := preview.New(ctx, p.Config)
+	config := p.Config
+	config.Evict = p.Evict()
+	run, err := preview.New(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func (p *Previewer) answer(ctx context.Context, spec *fleetv1alpha1.PreviewSpec,
 	if err := run.Change(ctx, spec, dryRun{client, p.Mapper}, status); err != nil {
 		return err
 	}
-	copies, err := run.Answer(ctx, p.Brake, may, status)
+	copies, err := run.Answer(ctx, p.Brake(), may, status)
 	if err != nil {
 		return err
 	}
