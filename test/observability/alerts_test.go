@@ -48,8 +48,11 @@ var scenarios = map[string]struct {
 		`flagship_works_not_applied{cluster="m1",reason="Held"} 3x60
 		 flagship_works_not_applied{cluster="m2",reason="AppliedFailed"} 3x10 _x50`, map[string]string{"cluster": "m1"}, 0},
 	"FlagshipSlowArrival": {
-		histogram("flagship_work_arrival_seconds", "", "30", "60", "+Inf", 0, 10, 10),
-		histogram("flagship_work_arrival_seconds", "", "1", "60", "+Inf", 10, 10, 10), nil, 0},
+		histogram("flagship_template_arrival_seconds", "", "30", "60", "+Inf", 0, 10, 10),
+		histogram("flagship_template_arrival_seconds", "", "1", "60", "+Inf", 10, 10, 10), nil, 0},
+	"FlagshipConfigurationInvalid": {
+		`flagship_configuration_valid{instance="a"} 1x10 0x50`,
+		`flagship_configuration_valid{instance="a"} 1x10 0x3 1x50`, map[string]string{"instance": "a"}, 0},
 	"FlagshipCredentialsNotRenewed": {
 		`flagship_credential_renewal_timestamp_seconds{cluster="m1",use="controller"} 0x180`,
 		`flagship_credential_renewal_timestamp_seconds{cluster="m1",use="controller"} 9000x180`, map[string]string{"cluster": "m1", "use": "controller"}, 3},

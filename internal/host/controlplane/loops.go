@@ -457,7 +457,7 @@ func (h *components) setupLeases(mgr ctrl.Manager) error {
 func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error {
 	return aggregate.Setup(ctx, mgr, aggregate.Deps{
 		Client: h.client, Templates: resourceclaims.Templates{Store: h.templates}, Statuses: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock,
-		Conversion: h.conversion,
+		Conversion: h.conversion, Metadata: h.templates, Metrics: h.options.metrics,
 		Customized: func(kind schema.GroupVersionKind) string {
 			return h.customized.Fingerprint(kind, configv1alpha1.InterpreterOperationAggregateStatus)
 		},

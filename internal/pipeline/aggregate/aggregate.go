@@ -60,6 +60,7 @@ type aggregator struct {
 	events     events.Recorder
 	clock      clock.PassiveClock
 	pace       *pace
+	arrivals   *arrivals
 	repeats    controlloop.Repeats[Request]
 
 	// owed are bindings whose template could not be written although they themselves were.
@@ -126,6 +127,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	works, failure := a.inTemplateVersion(ctx, binding, works)
 	summary := Fold(binding.BindingSpec(), works)
 	summary.explain(binding)
+	a.arrivals.observe(request, binding, summary, works)
 	changes := compare(binding, summary)
 	_, owed := a.owed.Load(request)
 	if a.interrupted(request) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -43,6 +44,9 @@ type Deps struct {
 	Changes *interpret.Changes
 	Events  events.Recorder
 	Clock   clock.PassiveClock
+	// Metadata has when templates were written, which is measured with Metrics. Nil: it is not.
+	Metadata Metadata
+	Metrics  prometheus.Registerer
 }
 
 const (
@@ -95,6 +99,7 @@ func newAggregator(c client.Client, deps Deps) *aggregator {
 	return &aggregator{
 		client: c, templates: deps.Templates, statuses: deps.Statuses, conversion: conversion.OrUnchanged(deps.Conversion), customized: customized,
 		events: deps.Events, clock: deps.Clock, pace: newPace(deps.Clock),
+		arrivals: newArrivals(deps.Metadata, deps.Metrics, deps.Clock),
 	}
 }
 
@@ -197,7 +202,9 @@ func onBinding[B interface {
 			if e.IsInInitialList {
 				a.noteStart(of(e.Object), e.Object)
 				a.enqueue(q, handler.LowPriority, of(e.Object))
+				return
 			}
+			a.arrivals.created(of(e.Object), e.Object)
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()
@@ -208,6 +215,7 @@ func onBinding[B interface {
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[B], q queue) {
 			a.forget(of(e.Object))
+			a.arrivals.end(of(e.Object))
 			if a.leave(of(e.Object), e.Object) {
 				a.enqueue(q, 0, of(e.Object))
 			}
