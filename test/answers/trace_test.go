@@ -118,11 +118,45 @@ func TestTraces(t *testing.T) {
 			return s.Name == "report" && attributeOf(s, "flagship.binding") == binding && attributeOf(s, "flagship.cluster") == "member2"
 		})
 	})
+	// The traces of the stages lead to that of the request. An agent does not know it.
+	for _, stage := range []string{"propagate", "schedule", "render", "apply", "aggregate"} {
+		fleettest.Eventually(t, "a link from "+stage+" to the request of the user", func() bool { return linked(spans.received(), stage, binding) })
+	}
 	for _, s := range spans.received() {
 		if strings.Contains(s.String(), seed) {
 			t.Errorf("a span has a part of an object: %s", s)
 		}
 	}
+}
+
+// linked returns whether a reconcile of a binding links to a span in the trace of the request that created its template.
+func linked(spans []*tracev1.Span, stage, binding string) bool {
+	return slices.ContainsFunc(spans, func(s *tracev1.Span) bool {
+		return s.Name == stage && attributeOf(s, "flagship.binding") == binding && slices.ContainsFunc(s.Links, func(link *tracev1.Span_Link) bool {
+			return slices.ContainsFunc(spans, func(request *tracev1.Span) bool {
+				return string(request.TraceId) == string(link.TraceId) && strings.Contains(request.Name, "POST /api/v1/namespaces/{:namespace}/configmaps")
+			})
+		})
+	})
+}
+
+// TestNothingIsTracedByDefault: without the flag no span is sent, also if the environment names a collector as programs of OpenTelemetry read it.
+func TestNothingIsTracedByDefault(t *testing.T) {
+	spans, address := startReceiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+address)
+	t.Setenv("OTEL_EXPORTER_OTLP_INSECURE", "true")
+	t.Cleanup(func() { // once the control plane has ended, and sent the last
+		if got := spans.received(); len(got) > 0 {
+			t.Errorf("%d spans are sent, such as %s", len(got), got[0])
+		}
+	})
+	hub := fleettest.StartHub(t)
+	member := fleettest.StartMember(t, "member1")
+	hub.Join(t, "member1", member.Kubeconfig)
+	prices := fleettest.ConfigMap("shop", "untraced", map[string]string{"a": "1"})
+	fleettest.Create(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, prices,
+		fleettest.Policy("shop", "untraced", fleettest.To("member1"), prices))
+	fleettest.ExpectEventually(t, member.Cluster, prices, fleettest.Exists)
 }
 
 // written returns whether a write to a member is a child of a reconcile of a binding, in a service if one is named.

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -12,7 +13,7 @@ import (
 // AuthorsName is the name of Authors in the admission chain.
 const AuthorsName = "FlagshipAuthors"
 
-// Authors remembers which user requests to create, change or delete an object, for the history of templates. It runs after every other
+// Authors remembers which user requests to create, change or delete an object, for the history of templates, and the span of the request, for traces. It runs after every other
 // plugin of the chain, changes nothing, and refuses nothing. What the control plane writes itself is left out, as are dry runs and
 // subresources.
 type Authors struct{ requests *history.Authors }
@@ -26,7 +27,7 @@ func NewAuthors(requests *history.Authors) *Authors { return &Authors{requests} 
 func (*Authors) Handles(operation admission.Operation) bool { return operation != admission.Connect }
 
 // Validate remembers a request.
-func (p *Authors) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p *Authors) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" || a.IsDryRun() || ofControlPlane(a) {
 		return nil
 	}
@@ -49,6 +50,6 @@ func (p *Authors) Validate(_ context.Context, a admission.Attributes, _ admissio
 	if change.UID = of.GetUID(); a.GetOperation() == admission.Update {
 		change.From = of.GetResourceVersion()
 	}
-	p.requests.Requested(change, a.GetUserInfo().GetName())
+	p.requests.Requested(change, a.GetUserInfo().GetName(), trace.SpanContextFromContext(ctx))
 	return nil
 }

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"testing"
 
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,8 +43,13 @@ func TestAuthors(t *testing.T) {
 			}
 			a := upstream.NewAttributesRecord(now, old, corev1.SchemeGroupVersion.WithKind("ConfigMap"), "shop", "c",
 				corev1.SchemeGroupVersion.WithResource("configmaps"), tc.subresource, tc.operation, nil, tc.dryRun, &user.DefaultInfo{Name: tc.user})
-			if err := admission.NewAuthors(&authors).Validate(t.Context(), a, nil); err != nil {
+			span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled})
+			if err := admission.NewAuthors(&authors).Validate(trace.ContextWithSpanContext(t.Context(), span), a, nil); err != nil {
 				t.Fatal(err)
+			}
+			causes := history.NewCauses(&authors)
+			if causes.Changed("shop/c", tc.of); causes.Of("shop/c").IsValid() != (tc.want != "") {
+				t.Errorf("the span of the request is %v", causes.Of("shop/c"))
 			}
 			if got := authors.Of(tc.of); got != tc.want {
 				t.Errorf("the author is %q, want %q", got, tc.want)

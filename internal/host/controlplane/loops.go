@@ -24,6 +24,7 @@ import (
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
@@ -61,6 +62,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
+	knowledgehistory "github.com/flagship-k8s/flagship/internal/knowledge/history"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/webhook"
@@ -353,6 +355,9 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		evictions:   eviction.NewRate(now(o, func(t *Tunable) float64 { return t.EvictionRate }), o.Clock, o.metrics),
 	}
 	h.offer(func() { o.templates.Store(templates) })
+	if server.TracerProvider() != nil {
+		h.linkToRequests()
+	}
 	h.limiter = limit.New(limit.Deps{
 		Limits: now(o, func(t *Tunable) limit.Limits { return t.NamespaceLimits }), Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
@@ -364,6 +369,27 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.carrier)
 	h.offer(func() { o.lookups.components.Store(h) })
 	return h, h.newMembers(t, server, way)
+}
+
+// linkToRequests has the spans of reconciles link to those of the requests that changed their templates.
+func (h *components) linkToRequests() {
+	causes := knowledgehistory.NewCauses(h.options.authors)
+	bindingOf := func(ref hubstore.Ref) string {
+		return ref.Namespace + "/" + workv1alpha2.BindingName(ref.GroupVersionKind.Kind, ref.Name)
+	}
+	h.templates.Follow(func(ref hubstore.Ref, before, after *metav1.PartialObjectMetadata) {
+		if after == nil {
+			causes.Deleted(bindingOf(ref))
+		} else {
+			causes.Changed(bindingOf(ref), knowledgehistory.Change{UID: after.UID, From: before.ResourceVersion})
+		}
+	})
+	h.templates.Subscribe(func(ref hubstore.Ref) {
+		if created, ok := h.templates.Meta(ref); ok {
+			causes.Created(bindingOf(ref), knowledgehistory.Change{UID: created.UID})
+		}
+	})
+	h.options.loops.Link(causes.Of)
 }
 
 // newMembers builds the loops of members. Connections is the configuration of those of the leader.

@@ -30,6 +30,8 @@ type Set struct {
 	metrics *metrics
 	// tracer is nil if nothing is traced.
 	tracer trace.Tracer
+	// cause is that of Link; nil without.
+	cause func(binding string) trace.SpanContext
 
 	mu    sync.Mutex
 	loops map[string]*Loop

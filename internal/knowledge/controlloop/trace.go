@@ -24,10 +24,20 @@ func (s *Set) Trace(provider trace.TracerProvider) {
 	}
 }
 
+// Link has the span of a reconcile about a binding link to the span that cause returns, if it is valid: that of the request which changed the
+// template last. It is called before the loops run.
+func (s *Set) Link(cause func(binding string) trace.SpanContext) { s.cause = cause }
+
+// causeKey is the key of Set.Link's function in the context of a reconcile.
+type causeKey struct{}
+
 // span begins the span of a reconcile, which the returned function ends. It has no text of the error, which may have parts of objects.
 func (l *Loop) span(ctx context.Context, key any) (context.Context, func(error)) {
 	if l.set.tracer == nil {
 		return ctx, func(error) {}
+	}
+	if l.set.cause != nil {
+		ctx = context.WithValue(ctx, causeKey{}, l.set.cause)
 	}
 	ctx, span := l.set.tracer.Start(ctx, l.name, trace.WithNewRoot(), trace.WithAttributes(objectAttribute.String(fmt.Sprint(key))))
 	return ctx, func(err error) {
@@ -38,9 +48,18 @@ func (l *Loop) span(ctx context.Context, key any) (context.Context, func(error))
 	}
 }
 
-// About notes the binding that a reconcile is about, "namespace/name", in its span, if it has one. "" notes nothing.
+// About notes the binding that a reconcile is about, "namespace/name", in its span, if it has one, with what Link has about it. "" notes nothing.
 func About(ctx context.Context, binding string) {
-	if binding != "" {
-		trace.SpanFromContext(ctx).SetAttributes(bindingAttribute.String(binding))
+	span := trace.SpanFromContext(ctx)
+	if binding == "" || !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(bindingAttribute.String(binding))
+	cause, ok := ctx.Value(causeKey{}).(func(string) trace.SpanContext)
+	if !ok {
+		return
+	}
+	if of := cause(binding); of.IsValid() {
+		span.AddLink(trace.Link{SpanContext: of})
 	}
 }

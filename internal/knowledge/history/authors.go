@@ -3,6 +3,7 @@ package history
 import (
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,40 +23,50 @@ type Change struct {
 // a change that several users requested has no author. What is not remembered, after a restart or since another server admitted it, has
 // none either.
 type Authors struct {
-	mu    sync.Mutex
-	users map[Change]string
-	// order has the keys of users, the oldest at next once it is full.
+	mu       sync.Mutex
+	requests map[Change]request
+	// order has the keys of requests, the oldest at next once it is full.
 	order []Change
 	next  int
 }
 
-// Requested remembers a request of a user.
-func (a *Authors) Requested(change Change, user string) {
+// request is who requested a change, and the span of the request if it is sampled.
+type request struct {
+	user string
+	span *trace.SpanContext
+}
+
+// Requested remembers a request of a user. Span is that of the request; one that is not sampled is not kept.
+func (a *Authors) Requested(change Change, user string, span trace.SpanContext) {
+	next := request{user: user}
+	if span.IsSampled() {
+		next.span = &span
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.users == nil {
-		a.users = map[Change]string{}
+	if a.requests == nil {
+		a.requests = map[Change]request{}
 	}
-	if known, ok := a.users[change]; ok {
-		if known != user && !change.Deletion {
-			user = ""
+	if known, ok := a.requests[change]; ok {
+		if known.user != user && !change.Deletion {
+			next = request{}
 		}
-		a.users[change] = user
+		a.requests[change] = next
 		return
 	}
 	if len(a.order) < maxAuthors {
 		a.order = append(a.order, change)
 	} else {
-		delete(a.users, a.order[a.next])
+		delete(a.requests, a.order[a.next])
 		a.order[a.next] = change
 		a.next = (a.next + 1) % maxAuthors
 	}
-	a.users[change] = user
+	a.requests[change] = next
 }
 
 // Of returns the user who requested a change, "" if that is not known.
 func (a *Authors) Of(change Change) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.users[change]
+	return a.requests[change].user
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -178,21 +179,21 @@ func FuzzOpen(f *testing.F) {
 func TestAuthors(t *testing.T) {
 	var authors history.Authors
 	update := history.Change{UID: "u", From: "5"}
-	authors.Requested(update, "alice")
-	authors.Requested(update, "alice")
+	authors.Requested(update, "alice", trace.SpanContext{})
+	authors.Requested(update, "alice", trace.SpanContext{})
 	if got := authors.Of(update); got != "alice" {
 		t.Errorf("the author is %q", got)
 	}
-	authors.Requested(update, "mallory")
+	authors.Requested(update, "mallory", trace.SpanContext{})
 	if got := authors.Of(update); got != "" {
 		t.Errorf("the author of what two users requested is %q", got)
 	}
-	authors.Requested(update, "alice")
+	authors.Requested(update, "alice", trace.SpanContext{})
 	if got := authors.Of(update); got != "" {
 		t.Errorf("the author of what two users requested is %q later", got)
 	}
 	for i := range 10_000 {
-		authors.Requested(history.Change{UID: "v", From: fmt.Sprint(i)}, "bob")
+		authors.Requested(history.Change{UID: "v", From: fmt.Sprint(i)}, "bob", trace.SpanContext{})
 	}
 	if got := authors.Of(history.Change{UID: "v", From: "9999"}); got != "bob" {
 		t.Errorf("the last author is %q", got)
