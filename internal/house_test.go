@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -364,31 +365,130 @@ func returnsError(s ast.Stmt) bool {
 	return false
 }
 
-// TestEveryMetricIsDocumented compares the metrics that the code registers with docs/metrics.md.
-func TestEveryMetricIsDocumented(t *testing.T) {
-	registered := map[string]bool{}
+// registration is a metric as the code registers it.
+type registration struct {
+	name, help string
+	// kind is counter, gauge or histogram; empty if the place does not show it. The test of the pipeline compares what is served.
+	kind string
+	// labels are nil if the place does not show them.
+	labels []string
+}
+
+// registrations are the metrics in the source: the Opts of the library, and descriptions.
+func registrations(t *testing.T) []registration {
+	var all []registration
 	for _, s := range sources(t) {
 		if s.test() || s.generated() {
 			continue
 		}
+		labels := map[ast.Node][]string{} // of the Opts that are the first argument of a call
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			if literal, ok := n.(*ast.BasicLit); ok && metricName.MatchString(literal.Value) {
-				registered[strings.Trim(literal.Value, `"`)] = true
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 {
+				if name, is := textOf(call.Args[0]); is && metricName.MatchString(name) && len(call.Args) > 1 { // NewDesc, or what calls it
+					help, _ := textOf(call.Args[1])
+					all = append(all, registration{name: name, help: help})
+					if len(call.Args) > 2 {
+						all[len(all)-1].labels = textsOf(call.Args[2])
+					}
+				}
+				if labels[call.Args[0]] = []string{}; len(call.Args) > 1 {
+					labels[call.Args[0]] = textsOf(call.Args[1])
+				}
+			}
+			opts, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			r := registration{labels: labels[opts]}
+			if selector, is := opts.Type.(*ast.SelectorExpr); is {
+				r.kind = strings.ToLower(strings.TrimSuffix(selector.Sel.Name, "Opts"))
+			}
+			for _, element := range opts.Elts {
+				if pair, is := element.(*ast.KeyValueExpr); is {
+					switch text, _ := textOf(pair.Value); fmt.Sprint(pair.Key) {
+					case "Name":
+						r.name = text
+					case "Help":
+						r.help = text
+					}
+				}
+			}
+			if metricName.MatchString(r.name) {
+				all = append(all, r)
 			}
 			return true
 		})
 	}
+	return all
+}
+
+// textOf is the value of a string that is written as literals.
+func textOf(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, ok := textOf(e.X)
+		right, also := textOf(e.Y)
+		return left + right, ok && also
+	}
+	return "", false
+}
+
+// textsOf are the elements of a list of strings that is written as literals; nil if it is not.
+func textsOf(e ast.Expr) []string {
+	list, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	texts := []string{}
+	for _, element := range list.Elts {
+		text, ok := textOf(element)
+		if !ok {
+			return nil
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// TestEveryMetricIsDocumented compares the metrics that the code registers with docs/metrics.md: names, types, labels, and the numbers and
+// flags in their help.
+func TestEveryMetricIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := map[string]bool{}
-	for _, row := range metricRow.FindAllStringSubmatch(string(page), -1) {
-		documented[row[1]] = true
+	type row struct{ kind, labels, meaning string }
+	documented, registered := map[string]row{}, map[string]bool{}
+	for _, found := range metricRow.FindAllStringSubmatch(string(page), -1) {
+		documented[found[1]] = row{found[2], found[3], found[4]}
 	}
-	for name := range registered {
-		if !documented[name] {
-			t.Errorf("docs/metrics.md lacks a row for %s", name)
+	for _, r := range registrations(t) {
+		registered[r.name] = true
+		d, ok := documented[r.name]
+		if !ok {
+			t.Errorf("docs/metrics.md lacks a row for %s", r.name)
+			continue
+		}
+		if r.kind != "" && r.kind != d.kind {
+			t.Errorf("docs/metrics.md has %s as a %s, and it is a %s", r.name, d.kind, r.kind)
+		}
+		var labels []string
+		for _, label := range metricLabel.FindAllStringSubmatch(d.labels, -1) {
+			labels = append(labels, label[1])
+		}
+		if slices.Sort(labels); r.labels != nil && !slices.Equal(labels, slices.Sorted(slices.Values(r.labels))) {
+			t.Errorf("docs/metrics.md has %s with the labels %v, and it has %v", r.name, labels, r.labels)
+		}
+		if !strings.HasSuffix(r.help, ".") || strings.ToUpper(r.help[:1]) != r.help[:1] {
+			t.Errorf("the help of %s is no sentence: %q", r.name, r.help)
+		}
+		for _, fact := range metricFact.FindAllString(r.help, -1) {
+			if fact != "1970" && !strings.Contains(d.meaning, fact) { // where seconds are counted from is in the name: timestamp_seconds
+				t.Errorf("the help of %s has %s, and docs/metrics.md does not: %q", r.name, fact, r.help)
+			}
 		}
 	}
 	for name := range documented {
@@ -396,11 +496,17 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 			t.Errorf("docs/metrics.md has a row for %s, which nothing registers", name)
 		}
 	}
+	if len(registered) < 50 {
+		t.Errorf("only %d metrics were found in the source", len(registered))
+	}
 }
 
 var (
-	metricName = regexp.MustCompile(`^"flagship_[a-z_]+"$`)
-	metricRow  = regexp.MustCompile("(?m)^\\| `(flagship_[a-z_]+)` \\|")
+	metricName  = regexp.MustCompile(`^flagship_[a-z_]+$`)
+	metricRow   = regexp.MustCompile("(?m)^\\| `(flagship_[a-z_]+)` \\| (\\w+)(?:: ([^|]*))? \\| (.*) \\|$")
+	metricLabel = regexp.MustCompile("`([a-z_]+)`")
+	// metricFact is a number or a flag.
+	metricFact = regexp.MustCompile(`--[a-z][a-z-]+[a-z]|\b[0-9][0-9,]*\b`)
 )
 
 // retiredWords are words that readers of client-go, controller-runtime or Karmada do not know, with those to use instead. An entry is
