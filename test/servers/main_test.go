@@ -81,8 +81,17 @@ func (s *servers) propagate(t *testing.T, clusters ...string) {
 		fleettest.Policy(s.ns, "all", fleettest.To(clusters...), &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}))
 }
 
-// startServers runs three servers. The second and the third have the keys of the first.
+// startServers runs three servers with the same flags.
 func startServers(t *testing.T, flags ...string) *servers {
+	t.Helper()
+	return startEachServer(t, func(dir string, _ int, common []string) *fleettest.Part {
+		return fleettest.StartHubIn(t, dir, append(common, flags...)...)
+	})
+}
+
+// startEachServer runs three servers by a function, one after the other, with flags that all have. The first one leads unless it has no
+// processor time. The second and the third have the keys of the first.
+func startEachServer(t *testing.T, run func(dir string, i int, common []string) *fleettest.Part) *servers {
 	t.Helper()
 	s := &servers{etcd: startEtcd(t), ns: "load"}
 	for i := range 3 {
@@ -99,9 +108,9 @@ func startServers(t *testing.T, flags ...string) *servers {
 			links, urls = append(links, link), append(urls, "http://"+link.Address())
 		}
 		s.links = append(s.links, links)
-		hub := fleettest.StartHubIn(t, dir, append([]string{
+		hub := run(dir, i, []string{
 			"--etcd-servers", strings.Join(urls, ","), "--enable-bootstrap-token-auth", "--cluster-probe-period=1s", "--cluster-failure-threshold=3s", "--cluster-success-threshold=1s",
-		}, flags...)...)
+		})
 		hub.Name = fmt.Sprintf("server%d", i)
 		s.all = append(s.all, hub)
 	}

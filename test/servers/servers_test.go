@@ -20,6 +20,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -35,8 +36,9 @@ func TestServers(t *testing.T) {
 	t.Run("Paused", func(t *testing.T) { leaderPaused(t, s) })
 	t.Run("Partitioned", func(t *testing.T) { leaderPartitioned(t, s) })
 	t.Run("Etcd", func(t *testing.T) { etcdFails(t, s) })
-	t.Run("Rolled", func(t *testing.T) { serversRolled(t, s) })
-	t.Run("Killed", func(t *testing.T) { leaderKilled(t, s) })
+	t.Run("Rolled", func(t *testing.T) { load.during(t, func() { serversRolled(t, s) }) })
+	t.Run("Killed", func(t *testing.T) { load.during(t, func() { leaderKilled(t, s) }) })
+	t.Run("Followers", func(t *testing.T) { followersServe(t, s) })
 	load.end(t)
 }
 
@@ -246,14 +248,27 @@ func serversRolled(t *testing.T, s *servers) {
 	}
 }
 
-// leaderKilled: a crash.
+// leaderKilled: a crash. A watch at another server has what is written while no server leads.
 func leaderKilled(t *testing.T, s *servers) {
 	old := s.leader(t)
+	through := s.other(old)
+	watched := record(t, through, &corev1.ConfigMapList{}, s.ns)
 	s.all[old].Kill()
 	killed := time.Now()
+	mark := fleettest.ConfigMap(s.ns, "without-leader", nil)
+	s.mark(t, s.all[(old+2)%len(s.all)], mark)
+	written := time.Now()
+	watched.until(t, mark.Name)
+	late := time.Since(written)
+	t.Logf("killed: an object was written after %s, and a watch at another server had it %s later", written.Sub(killed).Round(time.Millisecond), late.Round(time.Millisecond))
+	if late >= leader.RenewDeadline { // no server leads before
+		t.Errorf("the watch had an object %s after it was written", late)
+	}
 	s.leader(t, old)
 	t.Logf("killed: another server ran the loops after %s", time.Since(killed).Round(time.Millisecond))
-	through := s.other(old)
+	if _, err := watched.all(); err != nil {
+		t.Errorf("when another server had taken over: %v", err)
+	}
 	s.put(t, through, 20, "after a crash")
 	s.converges(t, through)
 	fleettest.ExpectEventually(t, through.Cluster, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, func(c *clusterv1alpha1.Cluster) error {
@@ -263,21 +278,95 @@ func leaderKilled(t *testing.T, s *servers) {
 	s.follows(t, old)
 }
 
-// load writes objects as long as the test runs, as a client that tries again at the next server.
+// followersServe: a server that does not lead answers lists and watches from its own caches, also while it does not reach etcd.
+func followersServe(t *testing.T, s *servers) {
+	leads := s.leader(t)
+	follower, links := s.other(leads), s.links[(leads+1)%len(s.all)]
+	known := fleettest.ConfigMap(s.ns, "known", nil)
+	s.mark(t, s.all[leads], known)
+	cached := &client.ListOptions{Namespace: s.ns, Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+	eventually(t, "the follower has what was written through the leader", func(ctx context.Context) error {
+		return has(ctx, follower, cached, known.Name)
+	})
+	for _, link := range links {
+		link.Set(fleettest.Trouble{Held: true})
+	}
+	defer func() {
+		for _, link := range links {
+			link.Set(fleettest.Trouble{})
+		}
+		s.follows(t, (leads+1)%len(s.all))
+	}()
+	fromEtcd, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := follower.Get(fromEtcd, client.ObjectKeyFromObject(known), known.DeepCopy()); err == nil {
+		t.Fatal("the follower reaches etcd")
+	}
+	began := time.Now()
+	eventually(t, "the follower answers a list from its cache", func(ctx context.Context) error {
+		return has(ctx, follower, cached, known.Name)
+	})
+	t.Logf("a follower that does not reach etcd answered a list from its cache after %s", time.Since(began).Round(time.Millisecond))
+	ctx, done := context.WithTimeout(t.Context(), oneTry)
+	defer done()
+	w, err := follower.Watch(ctx, &corev1.ConfigMapList{}, cached)
+	if err != nil {
+		t.Fatalf("the follower begins no watch from its cache: %v", err)
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		c, ok := e.Object.(*corev1.ConfigMap)
+		if !ok {
+			t.Fatalf("the watch has %v", e.Object)
+		}
+		if c.Name == known.Name {
+			return
+		}
+	}
+	t.Error("the watch from the cache ended without what is in it")
+}
+
+// has returns an error unless a list has an object.
+func has(ctx context.Context, in *fleettest.Part, o client.ListOption, name string) error {
+	list := &corev1.ConfigMapList{}
+	if err := in.List(ctx, list, o); err != nil {
+		return err
+	}
+	for _, c := range list.Items {
+		if c.Name == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not among %d objects", name, len(list.Items))
+}
+
+const (
+	// oneRequest is how long the load waits for an answer before it tries the next server.
+	oneRequest = 2 * time.Second
+	// available bounds how long no request of a client may succeed that tries again, while etcd is well: far more than it takes.
+	available = 30 * time.Second
+)
+
+// load writes objects and reads each of them as long as the test runs, as a client that tries again at the next server.
 type load struct {
 	servers *servers
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	written map[types.NamespacedName]types.UID
-	// tries are attempts that failed, and gap is the longest time without success.
-	tries int
-	gap   time.Duration
-	err   error
+	// at is the server that answered last.
+	at int
+
+	mu sync.Mutex
+	// tries are attempts that failed, gap is the longest time without success, and phase the same since during began.
+	tries, requests int
+	gap, phase      time.Duration
+	last            time.Time
+	err             error
 }
 
 func (s *servers) startLoad(t *testing.T) *load {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{servers: s, cancel: cancel, written: map[types.NamespacedName]types.UID{}}
+	l := &load{servers: s, cancel: cancel, written: map[types.NamespacedName]types.UID{}, last: time.Now()}
 	l.running.Go(func() { l.run(ctx) })
 	t.Cleanup(func() {
 		cancel()
@@ -287,42 +376,93 @@ func (s *servers) startLoad(t *testing.T) *load {
 }
 
 func (l *load) run(ctx context.Context) {
-	last, at := time.Now(), 0
 	for number := 0; ctx.Err() == nil; number++ {
-		began := time.Now()
 		c := fleettest.ConfigMap(l.servers.ns, fmt.Sprintf("load-%d", number), map[string]string{"version": "1"})
-		for tried := 0; ; tried++ {
-			one, cancel := context.WithTimeout(ctx, 2*time.Second)
-			created := c.DeepCopy()
-			err := l.servers.all[at].Create(one, created)
-			if apierrors.IsAlreadyExists(err) && tried > 0 { // the answer to an earlier try was lost
-				err = l.servers.all[at].Get(one, client.ObjectKeyFromObject(c), created)
+		key := client.ObjectKeyFromObject(c)
+		created, read := c.DeepCopy(), c.DeepCopy()
+		err := l.request(ctx, func(ctx context.Context, hub *fleettest.Part, again bool) error {
+			err := hub.Create(ctx, created)
+			if apierrors.IsAlreadyExists(err) && again { // the answer to an earlier try was lost
+				err = hub.Get(ctx, key, created)
 			}
-			cancel()
-			if err == nil {
-				l.written[client.ObjectKeyFromObject(c)] = created.UID
-				break
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			l.tries++
-			at = (at + 1) % len(l.servers.all)
-			if time.Since(began) > patience {
-				l.err = fmt.Errorf("object %d cannot be written at any server: %w", number, err)
-				return
-			}
-			select {
-			case <-time.After(20 * time.Millisecond): // a server that does not run refuses at once
-			case <-ctx.Done():
-			}
+			return err
+		})
+		if err == nil {
+			l.written[key] = created.UID
+			// Through another server, which has to have it.
+			l.at = (l.at + 1) % len(l.servers.all)
+			err = l.request(ctx, func(ctx context.Context, hub *fleettest.Part, _ bool) error { return hub.Get(ctx, key, read) })
 		}
-		l.gap = max(l.gap, time.Since(last))
-		last = time.Now()
+		if err == nil && read.UID != created.UID {
+			err = fmt.Errorf("another object was read than written")
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.mu.Lock()
+			l.err = fmt.Errorf("object %d: %w", number, err)
+			l.mu.Unlock()
+			return
+		}
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
 		}
+	}
+}
+
+// request makes a request until it succeeds. An object that is not found is none of the failures that are tried again.
+func (l *load) request(ctx context.Context, send func(ctx context.Context, hub *fleettest.Part, again bool) error) error {
+	began := time.Now()
+	for tried := 0; ; tried++ {
+		one, cancel := context.WithTimeout(ctx, oneRequest)
+		err := send(one, l.servers.all[l.at], tried > 0)
+		cancel()
+		switch {
+		case err == nil:
+			l.succeeded()
+			return nil
+		case ctx.Err() != nil || apierrors.IsNotFound(err):
+			return err
+		case time.Since(began) > patience:
+			return fmt.Errorf("no server answers: %w", err)
+		}
+		l.mu.Lock()
+		l.tries++
+		l.mu.Unlock()
+		l.at = (l.at + 1) % len(l.servers.all)
+		select {
+		case <-time.After(20 * time.Millisecond): // a server that does not run refuses at once
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (l *load) succeeded() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	pause := now.Sub(l.last)
+	l.requests++
+	l.gap, l.phase, l.last = max(l.gap, pause), max(l.phase, pause), now
+}
+
+// during fails if no request succeeded for too long while a fault happens that leaves a server and etcd.
+func (l *load) during(t *testing.T, fault func()) {
+	t.Helper()
+	l.mu.Lock()
+	l.phase = 0
+	before, tries, began := l.requests, l.tries, time.Now()
+	l.mu.Unlock()
+	fault()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gap := max(l.phase, time.Since(l.last))
+	t.Logf("load: %d requests succeeded in %s, %d tries failed, the longest time without success was %s",
+		l.requests-before, time.Since(began).Round(time.Second), l.tries-tries, gap.Round(time.Millisecond))
+	if gap > available {
+		t.Errorf("no request succeeded for %s, want %s at most", gap, available)
 	}
 }
 
@@ -334,7 +474,8 @@ func (l *load) end(t *testing.T) {
 	if l.err != nil {
 		t.Error(l.err)
 	}
-	t.Logf("load: %d objects written, %d tries failed, %s was the longest time for one", len(l.written), l.tries, l.gap.Round(time.Millisecond))
+	t.Logf("load: %d objects written, %d requests succeeded, %d tries failed, the longest time without success was %s",
+		len(l.written), l.requests, l.tries, l.gap.Round(time.Millisecond))
 	l.servers.converges(t, l.servers.all[0])
 	list := &corev1.ConfigMapList{}
 	l.servers.read(t, l.servers.all[0], list, l.servers.ns)
