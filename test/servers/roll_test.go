@@ -26,35 +26,40 @@ func TestVersionsSideBySide(t *testing.T) {
 	older, newer := 0, 1
 	load := s.startLoad(t)
 	for round, move := range []struct{ from, to int }{{older, newer}, {newer, older}, {older, newer}} {
-		version := fmt.Sprintf("round-%d", round)
 		for s.leader(t) != move.from { // which had no processor time, and lost the lease
 			s.all[move.to].Stop(t)
 			s.leads(t, move.from)
 			s.all[move.to].Start(t)
 		}
-		// Through the server that does not lead: its admission and its encoding, the other one's loops.
-		s.put(t, s.all[move.to], 20, version)
-		s.converges(t, s.all[move.from])
-		s.isDone(t, move.from)
-		before := s.versions(t, move.from)
-
-		s.all[move.from].Stop(t)
-		s.leads(t, move.to)
-		mark := fleettest.ConfigMap(s.ns, "mark-"+version, map[string]string{"version": version})
-		s.mark(t, s.all[move.to], mark) // it arrives after everything that the loops do at their start
-		s.converges(t, s.all[move.to])
-		s.isDone(t, move.to)
-		for name, is := range s.versions(t, move.to) {
-			if was, existed := before[name]; existed && was.GetResourceVersion() != is.GetResourceVersion() {
-				t.Errorf("%s was written when the leader moved from %s to %s:\n%s", name, s.all[move.from].Name, s.all[move.to].Name, cmp.Diff(was, is))
-			}
-		}
+		s.leaderMoves(t, fmt.Sprintf("round-%d", round), move.from, move.to, func() { s.all[move.from].Stop(t) })
 		s.all[move.from].Start(t)
 		s.follows(t, move.from)
 	}
 	load.end(t)
 	s.isDone(t, newer)
 	s.expectWrittenOnce(t, newer, 3)
+}
+
+// leaderMoves has the leader move from one server to another by a function. The other one writes nothing that the first one wrote.
+func (s *servers) leaderMoves(t *testing.T, version string, from, to int, move func()) {
+	t.Helper()
+	// Through the server that does not lead: its admission and its encoding, the other one's loops.
+	s.put(t, s.all[to], 20, version)
+	s.converges(t, s.all[from])
+	s.isDone(t, from)
+	before := s.versions(t, from)
+
+	move()
+	s.leads(t, to)
+	mark := fleettest.ConfigMap(s.ns, "mark-"+version, map[string]string{"version": version})
+	s.mark(t, s.all[to], mark) // it arrives after everything that the loops do at their start
+	s.converges(t, s.all[to])
+	s.isDone(t, to)
+	for name, is := range s.versions(t, to) {
+		if was, existed := before[name]; existed && was.GetResourceVersion() != is.GetResourceVersion() {
+			t.Errorf("%s was written when the leader moved from %s to %s:\n%s", name, s.all[from].Name, s.all[to].Name, cmp.Diff(was, is))
+		}
+	}
 }
 
 // startVersions runs a server of each version, with the keys of the older one.

@@ -27,7 +27,7 @@ type Part struct {
 	// Dir is the data directory.
 	Dir string
 
-	binary  string
+	program program
 	args    []string
 	member  bool
 	process *Process
@@ -55,13 +55,18 @@ func StartHubIn(t testing.TB, dir string, args ...string) *Part {
 // StartHubOf is StartHubIn with the binary, which may be that of another version.
 func StartHubOf(t testing.TB, binary, dir string, args ...string) *Part {
 	t.Helper()
-	p := &Part{Dir: dir, binary: binary}
+	return startHub(t, program{binary: binary}, dir, args)
+}
+
+func startHub(t testing.TB, run program, dir string, args []string) *Part {
+	t.Helper()
+	p := &Part{Dir: dir, program: run}
 	p.args = append([]string{"server", "--data-dir", p.Dir, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--port", FreePort(t)}, args...)
 	if InPullMode() {
 		p.args = append(p.args, "--enable-bootstrap-token-auth")
 	}
-	if strings.Contains(runProgram(t, program{binary: binary}, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
+	if strings.Contains(runProgram(t, run, "server", "--help").Stdout, "--allow-loopback-members") { // an earlier binary has no such rule
 		p.args = append(p.args, "--allow-loopback-members")
 	}
 	return p.begin(t, "hub", filepath.Join(p.Dir, "hub.kubeconfig"))
@@ -84,7 +89,7 @@ func StartMemberIn(t testing.TB, dir, name string, args ...string) *Part {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Part{Dir: dir, binary: binary, member: true}
+	p := &Part{Dir: dir, program: program{binary: binary}, member: true}
 	kubeconfig := filepath.Join(p.Dir, "kubeconfig")
 	p.args = append([]string{playground.MemberCommand, "--name", name, "--data-dir", filepath.Join(p.Dir, "data"),
 		"--write-kubeconfig", kubeconfig, "--port", FreePort(t)}, args...)
@@ -141,7 +146,8 @@ func (p *Part) Start(t testing.TB, args ...string) {
 func (p *Part) Launch(t testing.TB, args ...string) (ready func(context.Context) error) {
 	t.Helper()
 	p.args = append(p.args, args...)
-	cmd := exec.Command(p.binary, p.args...)
+	cmd := exec.Command(p.program.binary, p.args...)
+	cmd.Env = append(os.Environ(), p.program.env...)
 	if !p.member {
 		p.launch(t, cmd)
 		process := p.process
@@ -295,7 +301,7 @@ func (p *Part) StartAgentIn(t testing.TB, dir, name, kubeconfig string, args ...
 	return p.startAgent(t, dir, program{binary: binary}, name, kubeconfig, args)
 }
 
-// program is what an agent is run with: a binary, and what it has in its environment besides that of the test.
+// program is what a process is run with: a binary, and what it has in its environment besides that of the test.
 type program struct {
 	binary string
 	env    []string

@@ -174,7 +174,7 @@ func extract(root, commit, to string) error {
 }
 
 // Use has the next start run another binary.
-func (p *Part) Use(binary string) { p.binary = binary }
+func (p *Part) Use(binary string) { p.program.binary = binary }
 
 // Use has the next start run another binary.
 func (a *Agent) Use(binary string) { a.program.binary = binary }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// offsetVar names the environment variable with what a program that shiftedAgent builds adds to its clock.
+// offsetVar names the environment variable with what a program that shifted builds adds to its clock.
 const offsetVar = "FLAGSHIP_TEST_CLOCK_OFFSET"
 
 // shiftedSource is added to package time of such a program.
@@ -29,10 +29,10 @@ var testOffset = func() int64 {
 }()
 `
 
-// shiftedAgent builds flagship-agent with a clock that can be off: the sources are those that are tested, but for the function time.Now of the
-// standard library. No process has a wall clock of its own otherwise: the kernel gives a time namespace other monotonic clocks only, and a
-// static binary has no library whose functions could be replaced.
-func shiftedAgent(t testing.TB) string {
+// shifted builds a command of this module with a clock that can be off: the sources are those that are tested, but for the function time.Now
+// of the standard library. No process has a wall clock of its own otherwise: the kernel gives a time namespace other monotonic clocks only,
+// and a static binary has no library whose functions could be replaced. The first time compiles all that the command links.
+func shifted(t testing.TB, command string) string {
 	t.Helper()
 	root, err := moduleRoot()
 	if err != nil {
@@ -54,11 +54,11 @@ func shiftedAgent(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "flagship-agent")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-ldflags=-s -w", "-o", path, "./cmd/flagship-agent")
+	path := filepath.Join(dir, command)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-ldflags=-s -w", "-o", path, "./cmd/"+command)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building an agent whose clock can be off: %v\n%s", err, out)
+		t.Fatalf("building %s whose clock can be off: %v\n%s", command, err, out)
 	}
 	return path
 }
@@ -100,6 +100,19 @@ func writeOverlay(dir string) (path string, err error) {
 // StartShiftedAgent is StartAgent with a process whose clock is ahead by some time, or behind. It registers its cluster by that clock, too.
 func (p *Part) StartShiftedAgent(t testing.TB, ahead time.Duration, name, kubeconfig string, args ...string) *Agent {
 	t.Helper()
-	run := program{binary: shiftedAgent(t), env: []string{offsetVar + "=" + ahead.String()}}
-	return p.startAgent(t, t.TempDir(), run, name, kubeconfig, args)
+	return p.startAgent(t, t.TempDir(), programAhead(t, "flagship-agent", ahead), name, kubeconfig, args)
+}
+
+// StartShiftedHubIn is StartHubIn with a process whose clock is ahead by some time, or behind.
+func StartShiftedHubIn(t testing.TB, ahead time.Duration, dir string, args ...string) *Part {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs processes of its own")
+	}
+	return startHub(t, programAhead(t, "flagship-server", ahead), dir, args)
+}
+
+func programAhead(t testing.TB, command string, ahead time.Duration) program {
+	t.Helper()
+	return program{binary: shifted(t, command), env: []string{offsetVar + "=" + ahead.String()}}
 }
