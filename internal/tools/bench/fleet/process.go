@@ -87,6 +87,14 @@ func Serve(ctx context.Context, binary, dir string, port int, log io.Writer, fla
 	return f, nil
 }
 
+// ServeAlso is Serve with a server of the same control plane as one that runs, on the same etcd, with the keys of that one.
+func ServeAlso(ctx context.Context, binary string, first *Fleet, dir string, port int, log io.Writer, flags ...string) (*Fleet, error) {
+	if err := os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(filepath.Join(first.dir, "pki"))); err != nil {
+		return nil, fmt.Errorf("copying the keys of the control plane: %w", err)
+	}
+	return Serve(ctx, binary, dir, port, log, flags...)
+}
+
 // End ends the process and leaves its files.
 func (f *Fleet) End() error {
 	err := f.cmd.Process.Signal(syscall.SIGTERM)
@@ -95,6 +103,17 @@ func (f *Fleet) End() error {
 	}
 	return err
 }
+
+// Signal sends the process a signal, and does not wait for what follows.
+func (f *Fleet) Signal(s os.Signal) error {
+	if err := f.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("sending %v to the control plane: %w", s, err)
+	}
+	return nil
+}
+
+// Wait returns when the process has ended.
+func (f *Fleet) Wait() { _ = f.cmd.Wait() } // how it ends is no result
 
 func waitReady(out io.Reader, log io.Writer) error {
 	lines := bufio.NewScanner(out)

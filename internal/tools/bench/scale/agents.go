@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"regexp"
 	"strconv"
 	"sync"
@@ -14,35 +13,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-helpers/apimachinery/lease"
-	"k8s.io/utils/clock"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	tools "github.com/flagship-k8s/flagship/internal/tools/bench"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/standin/agent"
 )
 
-const (
-	// agentWorks is how many Works each agent has.
-	agentWorks = 2
-	// leaseSeconds and leaseRenewal are those of an agent.
-	leaseSeconds = 40
-	leaseRenewal = leaseSeconds / 4 * time.Second
-)
+// agentWorks is how many Works each agent has.
+const agentWorks = 2
 
-var (
-	works          = schema.GroupVersionResource{Group: "work.karmada.io", Version: "v1alpha1", Resource: "works"}
-	customizations = schema.GroupVersionResource{Group: "config.karmada.io", Version: "v1alpha1", Resource: "resourceinterpretercustomizations"}
-)
+var works = schema.GroupVersionResource{Group: "work.karmada.io", Version: "v1alpha1", Resource: "works"}
 
 // agents measures a restart of a control plane with many agents: clients in this process, each with a connection of its own, the
 // identity, the watches and the Lease of an agent. There are no members behind them.
@@ -63,11 +47,11 @@ func (b *bench) agents(ctx context.Context, dir string, logs io.Writer) (err err
 	defer func() { cancel(); running.Wait() }()
 	started := time.Now()
 	for i, uid := range uids {
-		agent, err := newAgent(b.Hub, agentName(i), uid)
+		client, err := agent.New(b.Hub, agentName(i), uid)
 		if err != nil {
 			return err
 		}
-		running.Go(func() { agent.run(ctx) })
+		running.Go(func() { client.Run(ctx) })
 	}
 	if err := b.agentsWatch(ctx); err != nil {
 		return err
@@ -189,65 +173,4 @@ func (b *bench) agentObjects(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// agent is a client with the requests of an agent.
-type agent struct {
-	name    string
-	kube    kubernetes.Interface
-	dynamic dynamic.Interface
-}
-
-func newAgent(hub *rest.Config, name string, uid types.UID) (*agent, error) {
-	config := rest.CopyConfig(hub)
-	config.Impersonate = rest.ImpersonationConfig{UserName: clusterv1alpha1.AgentUser(name), Groups: clusterv1alpha1.AgentGroups(uid)}
-	// A dialer of its own: otherwise all agents would share one connection.
-	config.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("building a client: %w", err)
-	}
-	dyn, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("building a client: %w", err)
-	}
-	return &agent{name: name, kube: kube, dynamic: dyn}, nil
-}
-
-// pages has a reflector list in pages before it watches, as an agent does.
-type pages struct{ *cache.ListWatch }
-
-// IsWatchListSemanticsUnSupported is read by client-go, which named it.
-func (pages) IsWatchListSemanticsUnSupported() bool { return true }
-
-// run is the life of an agent: lists in pages and watches with client-go's own backoff, and the renewal of its Lease.
-func (a *agent) run(ctx context.Context) {
-	var running sync.WaitGroup
-	for _, w := range []struct {
-		client dynamic.ResourceInterface
-		fields string
-	}{
-		{a.dynamic.Resource(clusters), "metadata.name=" + a.name},
-		{a.dynamic.Resource(works).Namespace(workv1alpha1.ExecutionNamespace(a.name)), ""},
-		{a.dynamic.Resource(customizations), ""},
-	} {
-		source := &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				if o.FieldSelector = w.fields; o.Limit > 0 {
-					o.ResourceVersion, o.ResourceVersionMatch = "", ""
-				}
-				return w.client.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.FieldSelector = w.fields
-				return w.client.Watch(ctx, o)
-			},
-		}
-		reflector := cache.NewReflectorWithOptions(pages{source}, &unstructured.Unstructured{}, cache.NewStore(cache.MetaNamespaceKeyFunc), cache.ReflectorOptions{})
-		running.Go(func() { reflector.RunWithContext(ctx) })
-	}
-	running.Go(func() {
-		lease.NewController(clock.RealClock{}, a.kube, a.name, leaseSeconds, nil, leaseRenewal, a.name, clusterv1alpha1.ClusterNamespace, nil).Run(ctx)
-	})
-	running.Wait()
 }

@@ -33,11 +33,19 @@ type hub struct {
 }
 
 func serve(ctx context.Context, o Options, dir string, port int, log io.Writer) (*hub, error) {
-	// An audit log would be written for the requests of the bench.
-	f, err := fleet.Serve(ctx, o.Binary, dir, port, log, append([]string{"--audit-log-path", "none"}, o.flags...)...)
+	f, err := fleet.Serve(ctx, o.Binary, dir, port, log, o.serverFlags()...)
 	if err != nil {
 		return nil, err
 	}
+	return newHub(f)
+}
+
+// serverFlags are without an audit log, which would be written for the requests of the bench.
+func (o Options) serverFlags() []string {
+	return append([]string{"--audit-log-path", "none"}, o.flags...)
+}
+
+func newHub(f *fleet.Fleet) (_ *hub, err error) {
 	h := &hub{Fleet: f}
 	if h.kube, err = kubernetes.NewForConfig(f.Hub); err == nil {
 		h.dynamic, err = dynamic.NewForConfig(f.Hub)
@@ -219,11 +227,11 @@ func every(ctx context.Context, period time.Duration, what string, holds func() 
 }
 
 // calm waits until nothing waits in a work queue for a while, and returns when that began.
-func (h *hub) calm(ctx context.Context) (time.Time, error) {
+func (b *bench) calm(ctx context.Context) (time.Time, error) {
 	const quiet = 3 * time.Second
 	var since time.Time
 	err := until(ctx, "the work queues to be empty", func() (bool, error) {
-		depths, err := h.metrics(ctx, "workqueue_depth", "flagship_loop_queue_depth")
+		depths, err := b.metrics(ctx, "workqueue_depth", "flagship_loop_queue_depth")
 		// A control plane that is too busy to answer is not calm.
 		switch empty := err == nil && depths["workqueue_depth"]+depths["flagship_loop_queue_depth"] == 0; {
 		case !empty:

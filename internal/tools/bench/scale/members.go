@@ -55,7 +55,7 @@ func (b *bench) join(ctx context.Context) (err error) {
 	began, started := make([]time.Time, b.Members), time.Now()
 	err = tools.Parallel(ctx, joiners, b.Members, func(ctx context.Context, i int) error {
 		began[i] = time.Now()
-		return membership.Join(ctx, hub, b.standIns.config(i), membership.Options{Name: b.standIns.Members[i].Name})
+		return membership.Join(ctx, hub, b.standIns.Config(i), membership.Options{Name: b.standIns.Members[i].Name})
 	})
 	if err != nil {
 		return err
@@ -92,11 +92,11 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	statistics, err := b.standIns.statistics(ctx)
+	statistics, err := b.standIns.Statistics(ctx)
 	if err != nil {
 		return err
 	}
-	usage, err := b.standIns.usage()
+	usage, err := b.standIns.Usage()
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (b *bench) placeOne(ctx context.Context, i int, except func(member int) boo
 	}
 	result := placement{}
 	err := until(ctx, name+" in its members", func() (bool, error) {
-		arrived, err := b.standIns.arrivals(ctx, "configmaps.v1.", fleet.Namespace, name)
+		arrived, err := b.standIns.Arrivals(ctx, "configmaps.v1.", fleet.Namespace, name)
 		there := 0
 		for member, at := range arrived {
 			result[member] = at.Sub(started).Seconds()
@@ -189,7 +189,7 @@ func (b *bench) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counted, err := fleet.CountWrites(ctx, b.kube)
+	counted, err := b.countWrites(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (b *bench) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	writes, err := fleet.CountWrites(ctx, b.kube)
+	writes, err := b.countWrites(ctx)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (b *bench) beside(ctx context.Context, step string, mode standin.Mode, coun
 	if _, err := b.calm(ctx); err != nil {
 		return err
 	}
-	if err := b.standIns.set(ctx, mode, 0, count); err != nil {
+	if err := b.standIns.Set(ctx, mode, 0, count); err != nil {
 		return err
 	}
 	if err := measure(fmt.Sprintf("as %d begin to fail", count)); err != nil {
@@ -282,7 +282,7 @@ func (b *bench) beside(ctx context.Context, step string, mode standin.Mode, coun
 	b.Add(step, "p95 of another member, as they begin to fail, to that before", p95[1]/p95[0], "")
 	b.Add(step, "p95 of another member, while they fail, to that before", p95[2]/p95[0], "")
 	started := time.Now()
-	if err := b.standIns.set(ctx, standin.Healthy, 0, count); err != nil {
+	if err := b.standIns.Set(ctx, standin.Healthy, 0, count); err != nil {
 		return err
 	}
 	if err := until(ctx, "all members to be ready", func() (bool, error) { return b.readied.count() == b.Members, nil }); err != nil {
@@ -371,7 +371,7 @@ func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 	if err := b.compacted(ctx); err != nil {
 		return err
 	}
-	sent, err := b.standIns.statistics(ctx)
+	sent, err := b.standIns.Statistics(ctx)
 	if err != nil {
 		return err
 	}
@@ -383,7 +383,7 @@ func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 	ready := time.Since(started)
 	profiled := b.profile(ctx, b.ProfileDir, "restart")
 	err = until(ctx, "the watches of members", func() (bool, error) {
-		now, err := b.standIns.statistics(ctx)
+		now, err := b.standIns.Statistics(ctx)
 		return now.Watches >= sent.Watches, err
 	})
 	if err != nil {
@@ -400,11 +400,11 @@ func (b *bench) restart(ctx context.Context, dir string, logs io.Writer) error {
 	if err := profiled(); err != nil {
 		return err
 	}
-	now, err := b.standIns.statistics(ctx)
+	now, err := b.standIns.Statistics(ctx)
 	if err != nil {
 		return err
 	}
-	writes, err := fleet.CountWrites(ctx, b.kube)
+	writes, err := b.countWrites(ctx)
 	if err != nil {
 		return err
 	}

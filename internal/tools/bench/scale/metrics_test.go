@@ -47,12 +47,20 @@ func TestAPlacementIsDoneWithItsLastMember(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
-	for _, o := range []Options{{Members: 1, Targets: 2}, {Members: 1, Hanging: 2}, {Members: 1, Gone: 2}, {Members: 1, Steps: []string{"dance"}}} {
+	for _, o := range []Options{
+		{Servers: 1, Members: 1, Targets: 2}, {Servers: 1, Members: 1, Hanging: 2}, {Servers: 1, Members: 1, Gone: 2}, {Servers: 1, Members: 1, Steps: []string{"dance"}},
+		{Members: 1}, {Servers: 1, Members: 1, ShardMembers: true}, {Servers: 2, Members: 1, Steps: []string{"restart"}},
+	} {
 		if o.validate() == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-	if err := (Options{Members: 2, Targets: 2, Steps: []string{"idle"}}).validate(); err != nil {
-		t.Error(err)
+	for _, o := range []Options{{Servers: 1, Members: 2, Targets: 2, Steps: []string{"idle"}}, {Servers: 2, ShardMembers: true, Members: 2}} {
+		if err := o.validate(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if o := (Options{Servers: 2}); o.wants("restart") || !o.wants("gone") {
+		t.Error("with several servers, the steps are not those that can be measured")
 	}
 }

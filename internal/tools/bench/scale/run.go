@@ -13,6 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scale/figures"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/standin"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/standin/process"
 	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
@@ -25,6 +26,10 @@ type Options struct {
 	Binary string
 	// Members is how many there are.
 	Members int
+	// Servers is how many servers the control plane of the members has, on one etcd if there are several. ShardMembers has them share the
+	// members.
+	Servers      int
+	ShardMembers bool
 	// Placements is how many objects are placed, each in Targets members, Concurrency at a time.
 	Placements, Targets, Concurrency int
 	// Hanging and Gone are how many members hang, and are gone, at once.
@@ -47,7 +52,15 @@ type Options struct {
 	JSON, Out, Log io.Writer
 }
 
-func (o Options) wants(step string) bool { return len(o.Steps) == 0 || slices.Contains(o.Steps, step) }
+// oneServer are the steps in which a control plane of one server is started again.
+var oneServer = []string{"restart", "agents", "works"}
+
+func (o Options) wants(step string) bool {
+	if len(o.Steps) == 0 {
+		return o.Servers == 1 || !slices.Contains(oneServer, step)
+	}
+	return slices.Contains(o.Steps, step)
+}
 
 // needs returns whether a step runs: one that is wanted, and what it builds on.
 func (o Options) needs(step string) bool {
@@ -65,6 +78,12 @@ func (o Options) validate() error {
 		if !slices.Contains(Steps, step) {
 			return fmt.Errorf("there is no step %q", step)
 		}
+		if o.Servers > 1 && slices.Contains(oneServer, step) {
+			return fmt.Errorf("the step %q is measured with one server", step)
+		}
+	}
+	if o.Servers < 1 || o.ShardMembers && o.Servers < 2 {
+		return errors.New("there has to be a server, and two that share members")
 	}
 	if o.Targets > o.Members || o.Hanging > o.Members || o.Gone > o.Members {
 		return fmt.Errorf("there are only %d members", o.Members)
@@ -77,7 +96,9 @@ type bench struct {
 	Options
 	figures.Report
 	*hub
-	standIns *standIns
+	// others are the servers besides the hub.
+	others   []*hub
+	standIns *process.StandIns
 	port     int
 	base     footprint
 	readied  *readiness
@@ -126,20 +147,21 @@ func Run(ctx context.Context, o Options) (err error) {
 	if len(o.Steps) > 0 && !slices.ContainsFunc(o.Steps, func(step string) bool { return !slices.Contains(alone, step) }) {
 		return nil
 	}
-	return b.withMembers(ctx, filepath.Join(dir, "hub"), logs)
+	return b.withMembers(ctx, filepath.Join(dir, "hub"), ports, logs)
 }
 
 // withMembers runs the steps that need members.
-func (b *bench) withMembers(ctx context.Context, dir string, logs io.Writer) (err error) {
-	fmt.Fprintf(b.Log, "Starting a control plane and %d stand-ins\n", b.Members)
-	if b.standIns, err = startStandIns(ctx, b.Binary, b.Members, b.Log); err != nil {
+func (b *bench) withMembers(ctx context.Context, dir string, ports *machine.PortChooser, logs io.Writer) (err error) {
+	fmt.Fprintf(b.Log, "Starting %d servers and %d stand-ins\n", b.Servers, b.Members)
+	if b.standIns, err = process.Start(ctx, b.Binary, b.Members, b.Log); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.standIns.stop()) }()
-	if b.hub, err = serve(ctx, b.Options, dir, b.port, logs); err != nil {
+	defer func() { err = errors.Join(err, b.standIns.Stop()) }()
+	stop, err := b.serveAll(ctx, dir, ports, logs)
+	defer func() { err = errors.Join(err, stop()) }()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.hub.End()) }()
 	if err := fleet.CreateNamespace(ctx, &fleet.Cluster{Kube: b.kube}, nil); err != nil {
 		return err
 	}
@@ -170,8 +192,21 @@ func (b *bench) step(ctx context.Context, name string, run func(context.Context)
 	fmt.Fprintf(b.Log, "  %s (load of the machine %.1f)\n", name, loadAverage())
 	timed, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("not done within %s", b.Timeout))
 	defer cancel()
+	var before []fleet.Usage
+	if b.Servers > 1 {
+		var err error
+		if before, err = b.usages(); err != nil {
+			return err
+		}
+	}
+	started := time.Now()
 	if err := run(timed); err != nil {
 		return fmt.Errorf("measuring %s: %w", name, err)
+	}
+	if b.Servers > 1 {
+		if err := b.eachServer(timed, name, before, time.Since(started)); err != nil {
+			return err
+		}
 	}
 	b.Add(name, "load of the machine", loadAverage(), "")
 	return nil
@@ -196,7 +231,7 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 	if err != nil {
 		return footprint{}, err
 	}
-	sent, err := b.standIns.statistics(ctx)
+	sent, err := b.standIns.Statistics(ctx)
 	if err != nil {
 		return footprint{}, err
 	}
@@ -213,7 +248,7 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 	if err != nil {
 		return footprint{}, err
 	}
-	now, err := b.standIns.statistics(ctx)
+	now, err := b.standIns.Statistics(ctx)
 	if err != nil {
 		return footprint{}, err
 	}

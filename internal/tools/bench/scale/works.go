@@ -76,7 +76,7 @@ func (b *bench) restartWithWorks(ctx context.Context, dir string, logs io.Writer
 	if err != nil {
 		return err
 	}
-	writes, err := fleet.CountWrites(ctx, b.kube)
+	writes, err := b.countWrites(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flagship-k8s/flagship/internal/tools/bench/etcd"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/failover"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/noise"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/pull"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scale"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/scheduling"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/servers"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/standin/process"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +46,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s),
 		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s), newBenchNoiseCommand(s),
-		newBenchAgentCommand(s))
+		newBenchAgentCommand(s), newBenchServersCommand(s), newBenchEtcdCommand())
 	return c
 }
 
@@ -231,6 +234,7 @@ and measures what joining them, having them at rest, and placing objects in them
 others; and restarts, with all objects in place, with many agents, and with many Works.`,
 		Example: `  flagship bench fleet
   flagship bench fleet --members 1000 --placements 1000 --gone 200
+  flagship bench fleet --servers 2 --shard-members --steps idle,place
   flagship bench fleet --steps idle --members 50 -o json`,
 		Args: cobra.NoArgs,
 		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
@@ -250,6 +254,8 @@ others; and restarts, with all objects in place, with many agents, and with many
 	}
 	f := c.Flags()
 	f.IntVar(&o.Members, "members", 200, "number of members")
+	f.IntVar(&o.Servers, "servers", 1, "number of servers of the control plane; several share one etcd, and the figures of the control plane are those of all; the steps restart, agents and works are for one")
+	f.BoolVar(&o.ShardMembers, "shard-members", false, "have the servers share the members")
 	f.IntVar(&o.Placements, "placements", 100, "number of objects that are placed")
 	f.IntVar(&o.Targets, "targets", 100, "number of members that each object is placed in")
 	f.IntVar(&o.Concurrency, "concurrency", 10, "number of objects that are placed at a time")
@@ -267,6 +273,59 @@ others; and restarts, with all objects in place, with many agents, and with many
 	return c
 }
 
+func newBenchServersCommand(s cli.Streams) *cobra.Command {
+	o := servers.Options{Log: s.Err}
+	var out cli.Output
+	c := &cobra.Command{
+		Use:   "servers",
+		Short: "Measure how long servers take until another one runs the control loops",
+		Long: `Starts several servers on one etcd, and ends the leader again and again, in turns by a crash and in order. Measures the time from the
+signal until another server has the lease of the leader, and until its loops have made the binding of an object.`,
+		Example: `  flagship bench servers
+  flagship bench servers --servers 2 --rounds 20 -o json`,
+		Args: cobra.NoArgs,
+		RunE: withBinary(&o.Binary, func(ctx context.Context) error {
+			if o.Servers < 2 || o.Rounds < 1 {
+				return cli.UsageErrorf("--servers must be at least 2, and --rounds 1")
+			}
+			if err := out.Check(); err != nil {
+				return err
+			}
+			cli.LogTo(io.Discard) // the clients of the bench have nothing to report that its errors do not
+			results, err := servers.Run(ctx, o)
+			var rows [][]string
+			for _, r := range results {
+				rows = append(rows, r.Row())
+			}
+			if len(rows) == 0 {
+				return err
+			}
+			return errors.Join(err, out.Print(s, results, servers.Header, rows))
+		}),
+	}
+	c.Flags().IntVar(&o.Servers, "servers", 3, "number of servers")
+	c.Flags().IntVar(&o.Rounds, "rounds", 10, "how often the leader crashes, and ends in order")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Minute, "give up when a takeover takes longer")
+	out.Flags(c)
+	return c
+}
+
+// newBenchEtcdCommand is what several servers of a bench share.
+func newBenchEtcdCommand() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:    "etcd",
+		Short:  "Run etcd until the input ends",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return etcd.Serve(c.Context(), dir, c.InOrStdin(), c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "the data directory")
+	return c
+}
+
 // newBenchStandInsCommand is what bench fleet runs its members with.
 func newBenchStandInsCommand(s cli.Streams) *cobra.Command {
 	var count int
@@ -276,7 +335,7 @@ func newBenchStandInsCommand(s cli.Streams) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return scale.ServeStandIns(c.Context(), count, c.InOrStdin(), s.Out)
+			return process.Serve(c.Context(), count, c.InOrStdin(), s.Out)
 		},
 	}
 	c.Flags().IntVar(&count, "count", 10, "number of stand-ins")

@@ -1,4 +1,4 @@
-package scale
+package process
 
 import (
 	"bufio"
@@ -19,8 +19,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/bench/standin"
 )
 
-// ServeStandIns runs stand-ins in this process, prints how to reach them, and ends with its input.
-func ServeStandIns(ctx context.Context, count int, in io.Reader, out io.Writer) error {
+// Serve runs stand-ins in this process, prints how to reach them, and ends with its input.
+func Serve(ctx context.Context, count int, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := standin.Start(ctx, count)
@@ -38,14 +38,15 @@ func ServeStandIns(ctx context.Context, count int, in io.Reader, out io.Writer) 
 	return nil
 }
 
-// standIns are stand-ins in a child process, so that their CPU and memory are not those of the bench.
-type standIns struct {
+// StandIns are stand-ins in a child process, so that their CPU and memory are not those of the bench.
+type StandIns struct {
 	standin.Description
 	cmd *exec.Cmd
 	end io.Closer
 }
 
-func startStandIns(ctx context.Context, binary string, count int, log io.Writer) (*standIns, error) {
+// Start runs stand-ins until Stop. The binary is that of flagship.
+func Start(ctx context.Context, binary string, count int, log io.Writer) (*StandIns, error) {
 	cmd := exec.CommandContext(ctx, binary, "bench", "stand-ins", "--count", strconv.Itoa(count))
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
@@ -59,29 +60,31 @@ func startStandIns(ctx context.Context, binary string, count int, log io.Writer)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the stand-ins: %w", err)
 	}
-	s := &standIns{cmd: cmd, end: in}
+	s := &StandIns{cmd: cmd, end: in}
 	if err := json.NewDecoder(bufio.NewReader(out)).Decode(&s.Description); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading the addresses of the stand-ins: %w", err), s.stop())
+		return nil, errors.Join(fmt.Errorf("reading the addresses of the stand-ins: %w", err), s.Stop())
 	}
 	return s, nil
 }
 
-func (s *standIns) stop() error {
+// Stop ends the process.
+func (s *StandIns) Stop() error {
 	err := s.end.Close()
 	_ = s.cmd.Wait() // how it ends is no result
 	return err
 }
 
-// config leads to one stand-in as its administrator.
-func (s *standIns) config(i int) *rest.Config {
+// Config leads to one stand-in as its administrator.
+func (s *StandIns) Config(i int) *rest.Config {
 	m := s.Members[i]
 	return &rest.Config{Host: m.URL, BearerToken: m.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA}}
 }
 
-func (s *standIns) usage() (fleet.Usage, error) { return fleet.UsageOf(s.cmd.Process.Pid) }
+// Usage is what the process has consumed.
+func (s *StandIns) Usage() (fleet.Usage, error) { return fleet.UsageOf(s.cmd.Process.Pid) }
 
 // call sends a control request and decodes the answer.
-func (s *standIns) call(ctx context.Context, method, path string, query url.Values, into any) error {
+func (s *StandIns) call(ctx context.Context, method, path string, query url.Values, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, s.Control+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return fmt.Errorf("building a request for the stand-ins: %w", err)
@@ -104,18 +107,20 @@ func (s *standIns) call(ctx context.Context, method, path string, query url.Valu
 	return nil
 }
 
-func (s *standIns) set(ctx context.Context, mode standin.Mode, first, count int) error {
+// Set has some of the stand-ins, from the first one on, be in a mode.
+func (s *StandIns) Set(ctx context.Context, mode standin.Mode, first, count int) error {
 	return s.call(ctx, http.MethodPost, "/mode", url.Values{
 		"mode": {string(mode)}, "first": {strconv.Itoa(first)}, "count": {strconv.Itoa(count)},
 	}, nil)
 }
 
-func (s *standIns) statistics(ctx context.Context) (found standin.Statistics, err error) {
+// Statistics counts what was sent to the stand-ins.
+func (s *StandIns) Statistics(ctx context.Context) (found standin.Statistics, err error) {
 	return found, s.call(ctx, http.MethodGet, "/statistics", nil, &found)
 }
 
-// arrivals returns when an object was first there, by member.
-func (s *standIns) arrivals(ctx context.Context, resource, namespace, name string) (map[int]time.Time, error) {
+// Arrivals returns when an object was first there, by member.
+func (s *StandIns) Arrivals(ctx context.Context, resource, namespace, name string) (map[int]time.Time, error) {
 	var list []standin.Arrival
 	err := s.call(ctx, http.MethodGet, "/arrivals", url.Values{"resource": {resource}, "namespace": {namespace}, "name": {name}}, &list)
 	found := make(map[int]time.Time, len(list))
