@@ -95,6 +95,10 @@ OLDER = $(abspath bin)/kubernetes-$(KUBERNETES)
 OLDER_STAMP = -X $(K8S_STAMP).gitVersion=$(shell cd test/skew/v$(KUBERNETES) && $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes) \
 	-X $(K8S_STAMP).gitMajor=1 -X $(K8S_STAMP).gitMinor=$(KUBERNETES:1.%=%) -X $(K8S_STAMP).gitTreeState=clean
 
+.PHONY: test-clocks
+test-clocks: build ## Run servers whose clocks are an hour off (compiles a server with another clock, for some minutes).
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_TEST_CLOCKS=1 $(GO) test -vet=off -count=1 -timeout 20m -run TestClocksOfServersAreOff ./test/servers
+
 .PHONY: test-crds
 test-crds: build ## Carry definitions in wide use (cert-manager, Gateway API, Cluster API, Prometheus, Karpenter) to members; downloads them.
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REAL_DEFINITIONS=1 $(GO) test -count=1 -timeout 20m ./test/crds/

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -36,8 +37,12 @@ var offsets = []time.Duration{ahead: time.Hour, behind: -time.Hour, right: 0}
 
 // TestClocksOfServersAreOff runs a server whose clock is an hour ahead, which leads first and makes the keys and certificates, one whose clock
 // is an hour behind, and one whose clock is right, as that of the test is. Each of them leads in turn. Two never lead at once, no leader writes
-// what another one wrote, and clients with a right clock use all of them.
+// what another one wrote, and clients with a right clock use all of them. All that a server links is compiled anew for it, which takes two
+// processors some minutes: it runs by make test-clocks.
 func TestClocksOfServersAreOff(t *testing.T) {
+	if os.Getenv("FLAGSHIP_TEST_CLOCKS") == "" {
+		t.Skip("compiles a server anew: make test-clocks runs it")
+	}
 	s := startEachServer(t, func(dir string, i int, common []string) *fleettest.Part {
 		if offsets[i] == 0 {
 			return fleettest.StartHubIn(t, dir, common...)
