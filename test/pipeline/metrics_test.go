@@ -102,6 +102,7 @@ func measured(body string) error {
 		`flagship_schedule_attempts_total{reason="Success",result="scheduled"} `,
 		`flagship_schedule_seconds_count{phase="decide"} `,
 		`flagship_apply_writes_total{operation="apply",result="ok"} `,
+		`flagship_template_arrival_seconds_count `,
 		`controller_runtime_reconcile_total{controller="propagate",result="success"} `,
 		`controller_runtime_reconcile_time_seconds_count{controller="schedule"} `,
 		`workqueue_adds_total{`,
@@ -117,21 +118,41 @@ func measured(body string) error {
 	return errors.Join(missing...)
 }
 
-// documentedMetrics checks that every metric of the control plane itself is in the documents.
+// documentedMetrics compares what is served of the control plane itself with the documents: names, types and labels.
 func documentedMetrics(t *testing.T, fleet *fleettest.Fleet) {
 	t.Helper()
 	documented, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(flagship_[a-z_]+)` \\| (\\w+)(?:: ([^|]*))? \\|").FindAllStringSubmatch(string(documented), -1) {
+		rows[row[1]] = row
+	}
 	_, own, err := page(t.Context(), fleet.Hub.Config, "/metrics/flagship")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range regexp.MustCompile("(?m)^# TYPE ([a-z_]+) ").FindAllStringSubmatch(own, -1) {
-		if !strings.Contains(string(documented), "`"+name[1]+"`") {
-			t.Errorf("docs/metrics.md says nothing of %s", name[1])
+	families := regexp.MustCompile("(?m)^# TYPE ([a-z_]+) ([a-z]+)$").FindAllStringSubmatch(own, -1)
+	for _, family := range families {
+		name, row := family[1], rows[family[1]]
+		if row == nil {
+			t.Errorf("docs/metrics.md says nothing of %s", name)
+			continue
 		}
+		if row[2] != family[2] {
+			t.Errorf("docs/metrics.md has %s as a %s, and a %s is served", name, row[2], family[2])
+		}
+		for _, sample := range regexp.MustCompile("(?m)^"+name+"(?:_bucket|_sum|_count)?\\{(.*)\\} ").FindAllStringSubmatch(own, -1) {
+			for _, label := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(sample[1], -1) {
+				if label[1] != "le" && !strings.Contains(row[3], "`"+label[1]+"`") {
+					t.Errorf("docs/metrics.md has %s without the label %s, which is served", name, label[1])
+				}
+			}
+		}
+	}
+	if len(families) < 20 {
+		t.Errorf("only %d metrics are served:\n%s", len(families), own)
 	}
 }
 
