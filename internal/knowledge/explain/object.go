@@ -76,13 +76,14 @@ func managerStep(cluster string, own ownership.ControlPlane, entry metav1.Manage
 	if entry.Manager == own.Manager() {
 		step.Message = "this control plane " + step.Message
 	}
-	for path := range leaves.All() {
-		if len(step.Fields) == maxFields {
-			step.Message += fmt.Sprintf("; the first %d are", maxFields)
-			break
-		}
-		step.Fields = append(step.Fields, fleetv1alpha1.FieldEdit{Path: path.String()})
+	if leaves.Size() > maxFields {
+		step.Message += fmt.Sprintf("; the first %d are", maxFields)
 	}
+	leaves.Iterate(func(path fieldpath.Path) { // All panics when its loop ends early
+		if len(step.Fields) < maxFields {
+			step.Fields = append(step.Fields, fleetv1alpha1.FieldEdit{Path: path.String()})
+		}
+	})
 	return step
 }
 

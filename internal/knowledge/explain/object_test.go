@@ -1,6 +1,8 @@
 package explain_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +52,20 @@ func TestObject(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// A Deployment has more fields than an answer has.
+func TestObjectWithManyFields(t *testing.T) {
+	var fields []string
+	for i := range 60 {
+		fields = append(fields, fmt.Sprintf(`"f:%02d":{}`, i))
+	}
+	obj := template()
+	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: "Update", FieldsV1: metav1.NewFieldsV1(`{"f:data":{` + strings.Join(fields, ",") + `}}`)}})
+	steps := explain.Object(obj, "m1", ownership.ControlPlane{ID: "11111111-2222"})
+	if last := steps[len(steps)-1]; last.Message != "owns 60 fields; the first 50 are" || len(last.Fields) != 50 || last.Fields[49].Path != ".data.49" {
+		t.Errorf("the manager has %d fields: %+v", len(last.Fields), last)
 	}
 }
 
