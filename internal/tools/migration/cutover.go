@@ -50,6 +50,7 @@ func Running(ctx context.Context, source *ControlPlane, clk clock.Clock) ([]stri
 			running = append(running, "Lease "+lease+" is renewed")
 		}
 	}
+	slices.Sort(running)
 	if len(after) == 0 {
 		running = append(running, fmt.Sprintf("there is no Lease of controllers to see whether they run, and the clusters %s have no condition %s",
 			strings.Join(free, ", "), clusterv1alpha1.ClusterConditionDispatchingHeld))
@@ -124,10 +125,10 @@ func (c *Copier) Give(ctx context.Context, p *Plan, name string) error {
 	return nil
 }
 
-// renewals are the times in the Leases of controllers, and of agents of clusters.
+// renewals are the times in the Leases of controllers, and of agents of clusters. Flags of the controllers choose the namespace of theirs.
 func (c *ControlPlane) renewals(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
-	for _, namespace := range []string{clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace} {
+	for _, namespace := range []string{clusterv1alpha1.SystemNamespace, clusterv1alpha1.ClusterNamespace, metav1.NamespaceSystem} {
 		err := c.each(ctx, leases, namespace, func(lease *unstructured.Unstructured) error {
 			name := lease.GetName()
 			if namespace == clusterv1alpha1.ClusterNamespace || writes(name) {
@@ -148,5 +149,5 @@ func writes(lease string) bool {
 	case "karmada-controller-manager", "karmada-scheduler", "karmada-descheduler", leader.Name:
 		return true
 	}
-	return false
+	return strings.HasPrefix(lease, clusterv1alpha1.KarmadaElectionLease(""))
 }

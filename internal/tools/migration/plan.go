@@ -112,8 +112,9 @@ func Read(ctx context.Context, source *ControlPlane) (*Plan, error) {
 				clusterScoped = append(clusterScoped, Item{at, r, obj})
 			case copied:
 				p.Items = append(p.Items, Item{at, r, obj})
-			case reason != "":
-				p.note(r, obj, reason)
+			}
+			if reason != "" {
+				p.note(r, obj, reason) // of one that is copied, too
 			}
 			return nil
 		})
