@@ -37,7 +37,8 @@ const (
 	RecordAnnotation = "flagship.io/record"
 	// ControlPlaneAnnotation is the id of the control plane that an object belongs to: the uid of that control plane's
 	// namespace kube-system. Another control plane changes the object only if a user requests it with Overwrite, and never
-	// deletes it. An object without it was written by an older version, or by Karmada.
+	// deletes it. An object without it was written by an older version or by Karmada, or is a Deployment that was taken over from
+	// Karmada and belongs to the control plane whose field manager owns the managed label.
 	ControlPlaneAnnotation = "flagship.io/control-plane"
 	// TakenFromAnnotation lists, separated by commas, the ids of the control planes from which the object was taken over
 	// with Overwrite. None of them takes it back as long as another one holds it, so that two control planes which both

@@ -140,8 +140,7 @@ func (g *Guard) isMissing(ctx context.Context, cluster string, key types.Namespa
 
 // belongsTo returns whether an object does not name another control plane than this one.
 func belongsTo(conn *member.Conn, live metav1.Object) bool {
-	of := live.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
-	return of == "" || of == conn.ControlPlane().ID
+	return conn.ControlPlane().Other(live) == ""
 }
 
 // survey lists how the managed objects of a member differ from the Works of its cluster. It reads the metadata of everything
@@ -266,9 +265,11 @@ func (g *Guard) compare(ctx context.Context, k known, resource schema.GroupResou
 	template, generation := templateOf(live)
 	record := annotations[workv1alpha1.RecordAnnotation]
 	switch {
+	case record == "": // as another control plane left it: the template is one of that control plane
+		return nil
 	case template != "" && wanted.template != "" && (template != wanted.template || generation > wanted.generation):
 		finding.Class = Newer
-	case record != "" && wanted.fingerprint != "" && !strings.HasPrefix(record, wanted.fingerprint):
+	case wanted.fingerprint != "" && !strings.HasPrefix(record, wanted.fingerprint):
 		finding.Class = Different
 	default:
 		return nil

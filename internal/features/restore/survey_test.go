@@ -56,6 +56,7 @@ func TestCompare(t *testing.T) {
 		"OtherTemplate":   {configMap("a", "uid-2", "1", "hash.x"), []workv1alpha1.Work{known}, []Class{Newer}},
 		"OtherContent":    {configMap("a", "uid-1", "2", "other.x"), []workv1alpha1.Work{known}, []Class{Different}},
 		"NoRecord":        {configMap("a", "uid-1", "2", ""), []workv1alpha1.Work{known}, nil},
+		"LeftByOthers":    {configMap("a", "uid-2", "9", ""), []workv1alpha1.Work{known}, nil},
 		"NoWork":          {configMap("a", "uid-1", "1", "hash.x"), nil, []Class{Orphan}},
 		"NotInItsWork":    {configMap("b", "uid-1", "1", "hash.x"), []workv1alpha1.Work{known}, []Class{Unwanted}},
 		"WorkLeaves":      {configMap("a", "uid-1", "2", "hash.x"), []workv1alpha1.Work{leaving}, []Class{Unwanted}},

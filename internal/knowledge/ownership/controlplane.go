@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -38,18 +39,49 @@ func ManagerOf(id string) string {
 	return FieldManager + "-" + id[:min(len(id), managerIDLength)]
 }
 
-// Other returns the id of the control plane that an object in a member belongs to, if that is another one; "" otherwise.
-// An object without an id may belong to any control plane.
-func (c ControlPlane) Other(obj *unstructured.Unstructured) string {
-	if id := obj.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]; id != c.ID {
+// Other returns the id of the control plane that an object in a member belongs to, if that is another one; "" otherwise. Without
+// the annotation it is the one whose field manager owns the managed label, and the id is as much of it as is in that name: an
+// object may be taken over without a change of an annotation. If there is none either, it may belong to any control plane.
+func (c ControlPlane) Other(obj metav1.Object) string {
+	id, identified := obj.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
+	switch {
+	case !identified:
+		return c.otherManager(obj)
+	case id != c.ID:
 		return id
 	}
 	return ""
 }
 
+// otherManager returns what is in the name of the field manager of another control plane that owns the managed label, "" if none does.
+func (c ControlPlane) otherManager(obj metav1.Object) string {
+	if c.ID == "" || obj.GetLabels()[workv1alpha1.ManagedLabel] == "" {
+		return ""
+	}
+	for _, entry := range obj.GetManagedFields() {
+		id, named := strings.CutPrefix(entry.Manager, FieldManager+"-")
+		if !named || entry.Manager == c.Manager() || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && haveManagedLabel(fields) {
+			return id
+		}
+	}
+	return ""
+}
+
+// haveManagedLabel returns whether fields, as fieldsV1, have the managed label.
+func haveManagedLabel(fields map[string]any) bool {
+	_, found, _ := unstructured.NestedFieldNoCopy(fields, "f:metadata", "f:labels", "f:"+workv1alpha1.ManagedLabel)
+	return found
+}
+
 // Lost returns whether another control plane took an object over from this one.
-func (c ControlPlane) Lost(obj *unstructured.Unstructured) bool {
-	return c.Other(obj) != "" && slices.Contains(strings.Split(obj.GetAnnotations()[workv1alpha1.TakenFromAnnotation], ","), c.ID)
+func (c ControlPlane) Lost(obj metav1.Object) bool {
+	return c.Other(obj) != "" && slices.ContainsFunc(strings.Split(obj.GetAnnotations()[workv1alpha1.TakenFromAnnotation], ","), func(id string) bool {
+		return id == c.ID || len(id) == managerIDLength && strings.HasPrefix(c.ID, id) // as Other returns it without the annotation
+	})
 }
 
 // OurFields returns the fields that this control plane owns in an object, as fieldsV1; nil if it never applied it.

@@ -61,6 +61,40 @@ func TestTheControlPlaneOfAnObject(t *testing.T) {
 	}
 }
 
+// An object that was taken over without a change of an annotation has the id of its control plane in the field ownership alone.
+func TestTheControlPlaneOfFields(t *testing.T) {
+	const label = "fieldsV1: {f:metadata: {f:labels: {f:karmada.io/managed: {}}}}"
+	for name, tc := range map[string]struct {
+		labels, annotations, entry string
+		other                      string
+	}{
+		"Theirs":       {"karmada.io/managed: 'true'", "", "{manager: flagship-22222222, operation: Apply, " + label + "}", "22222222"},
+		"Ours":         {"karmada.io/managed: 'true'", "", "{manager: flagship-11111111, operation: Apply, " + label + "}", ""},
+		"OursByID":     {"karmada.io/managed: 'true'", "flagship.io/control-plane: " + ours, "{manager: flagship-22222222, operation: Apply, " + label + "}", ""},
+		"OtherFields":  {"karmada.io/managed: 'true'", "", "{manager: flagship-22222222, operation: Apply, fieldsV1: {f:data: {}}}", ""},
+		"OtherManager": {"karmada.io/managed: 'true'", "", "{manager: karmada-agent, operation: Apply, " + label + "}", ""},
+		"NoID":         {"karmada.io/managed: 'true'", "", "{manager: flagship, operation: Apply, " + label + "}", ""},
+		"Updated":      {"karmada.io/managed: 'true'", "", "{manager: flagship-22222222, operation: Update, " + label + "}", ""},
+		"NotManaged":   {"", "", "{manager: flagship-22222222, operation: Apply, " + label + "}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := object(t, "metadata: {labels: {"+tc.labels+"}, annotations: {"+tc.annotations+"}, managedFields: ["+tc.entry+"]}")
+			for _, trimmed := range []bool{false, true} {
+				if trimmed {
+					controlPlane.Trim(obj)
+				}
+				if got := controlPlane.Other(obj); got != tc.other {
+					t.Errorf("trimmed=%v: the other control plane is %q, want %q", trimmed, got, tc.other)
+				}
+			}
+		})
+	}
+	taken := object(t, "metadata: {annotations: {flagship.io/control-plane: "+others+", flagship.io/taken-from: '"+ours[:8]+"'}}")
+	if !controlPlane.Lost(taken) || (ownership.ControlPlane{ID: "33333333-0000"}).Lost(taken) {
+		t.Error("an object of which the first digits of the id are known is not lost to the control plane that had it")
+	}
+}
+
 func TestOurFields(t *testing.T) {
 	const (
 		own       = "{manager: flagship-11111111, operation: Apply, fieldsV1: {f:own: {}}}"

@@ -6,20 +6,25 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// trim removes, in place, the field ownership that no code reads from a cached object: all but our own entry, and the ones
-// that came through the scale subresource.
+// Trim removes, in place, the field ownership that no code reads from a cached object: all but our own entry, the ones that came
+// through the scale subresource, and that of another control plane if nothing else names it.
 func (c ControlPlane) Trim(obj *unstructured.Unstructured) {
 	entries, ok, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
 	if !ok {
 		return
 	}
+	_, identified := obj.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]
 	kept := make([]any, 0, 2)
 	for _, e := range entries {
 		entry, ok := e.(map[string]any)
 		ours := ok && isApplied(entry) && (entry["manager"] == c.Manager() || entry["manager"] == FieldManager)
-		if ours || ok && entry["subresource"] == "scale" {
+		fields, _ := entry["fieldsV1"].(map[string]any)
+		others := ok && !identified && isApplied(entry) && haveManagedLabel(fields)
+		if ours || others || ok && entry["subresource"] == "scale" {
 			kept = append(kept, entry)
 		}
 	}

@@ -13,8 +13,11 @@
 //   - May the object be changed at all? Only if it has the managed label and no id of another control plane, or the user allows to
 //     overwrite it.
 //
-// Sub-packages: ssa decides without requests, objects writes one object, contents finds what a namespace holds, conceal leaves values
-// out of messages.
+// A Deployment that Karmada made has no record: an annotation more raises its generation. If it is as wanted, its fields and labels are
+// applied and its annotations stay, until its content changes. The fields that are owned are the record then.
+//
+// Sub-packages: ssa decides without requests, unmarked is about such a Deployment, objects writes one object, contents finds what a
+// namespace holds, conceal leaves values out of messages.
 //
 // In: Works, Clusters, and objects of members through the connections of package member.
 //

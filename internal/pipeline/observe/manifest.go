@@ -20,6 +20,32 @@ type observed struct {
 	resource schema.GroupVersionResource // empty while the member does not serve the kind
 	object   *unstructured.Unstructured  // nil: does not exist
 	extra    bool                        // exists, but is no manifest of the Work any more
+	manifest []byte                      // nil for an extra one
+}
+
+// ofTemplate returns copies of an object with the generation of the template that its manifest was made from, and with none; nil if it has
+// its own. Apply leaves the annotations of a Deployment that another control plane made, where they name a template of that one: their
+// generation means nothing here. An object with the record of apply has its own.
+func (s observed) ofTemplate(obj *unstructured.Unstructured) (current, unknown *unstructured.Unstructured) {
+	annotations := obj.GetAnnotations()
+	of := annotations[workv1alpha1.TemplateUIDAnnotation]
+	if of == "" || annotations[workv1alpha1.RecordAnnotation] != "" || s.manifest == nil {
+		return nil, nil
+	}
+	var wanted metav1.PartialObjectMetadata
+	if json.Unmarshal(s.manifest, &wanted) != nil {
+		return nil, nil // apply reports it
+	}
+	uid := wanted.Annotations[workv1alpha1.TemplateUIDAnnotation]
+	if uid == "" || uid == of {
+		return nil, nil
+	}
+	current, unknown = obj.DeepCopy(), obj.DeepCopy()
+	delete(annotations, workv1alpha1.TemplateGenerationAnnotation)
+	unknown.SetAnnotations(annotations)
+	annotations[workv1alpha1.TemplateGenerationAnnotation] = wanted.Annotations[workv1alpha1.TemplateGenerationAnnotation]
+	current.SetAnnotations(annotations)
+	return current, unknown
 }
 
 // name is the object as conditions show it.

@@ -251,6 +251,7 @@ func (w *Works) find(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 			if s, err = place(ctx, conn, id); err != nil {
 				return nil, false, err
 			}
+			s.manifest = manifest.Raw
 		}
 		resources.Insert(s.resource)
 		objects = append(objects, s)
@@ -307,14 +308,13 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 		w.publishFailure(work, events.ReflectStatusFailed, s, err)
 		return f
 	}
-	status, err := w.interpreter.Reflect(ctx, obj)
+	f.status, f.unapplied, err = w.reflect(ctx, s, obj)
 	if err != nil {
-		status = statusBefore(work, s.id)
+		f.status, f.unapplied = statusBefore(work, s.id), nil
 		w.publishFailure(work, events.ReflectStatusFailed, s, err)
 	} else {
 		w.events.Publish(events.Success(events.Reference(workKind, work), events.ReflectStatusSucceed, "The status of "+s.name()+" is read"))
 	}
-	f.status = status
 	health, err := w.interpreter.Health(ctx, obj)
 	if err != nil {
 		w.publishFailure(work, events.InterpretHealthFailed, s, err)
@@ -323,6 +323,18 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	f.health = workv1alpha1.ResourceHealth(health)
 	w.events.Publish(events.Success(events.Reference(workKind, work), events.InterpretHealthSucceed, fmt.Sprintf("%s is %s", s.name(), health)))
 	return f
+}
+
+// reflect returns the status of an object, and the one to report as long as its Work is not applied if that is another one.
+func (w *Works) reflect(ctx context.Context, s observed, obj *unstructured.Unstructured) (status, unapplied *runtime.RawExtension, err error) {
+	if current, unknown := s.ofTemplate(obj); current != nil {
+		if unapplied, err = w.interpreter.Reflect(ctx, unknown); err != nil {
+			return nil, nil, err
+		}
+		obj = current
+	}
+	status, err = w.interpreter.Reflect(ctx, obj)
+	return status, unapplied, err
 }
 
 // interpretAgain is when to interpret an object again whose health is not known: a webhook may be back.

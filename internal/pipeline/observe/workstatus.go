@@ -15,7 +15,9 @@ import (
 type finding struct {
 	observed
 	status *runtime.RawExtension
-	health workv1alpha1.ResourceHealth
+	// unapplied is the status as long as the Work is not applied, nil for the same one.
+	unapplied *runtime.RawExtension
+	health    workv1alpha1.ResourceHealth
 	// unhealthyForLong is true once the object has been unhealthy for too long.
 	unhealthyForLong bool
 }
@@ -29,15 +31,18 @@ type findings struct {
 
 // report is the workstatus.Mutation of observe. It runs after apply's, so it sees whether the Work is applied.
 func (f findings) report(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-	status.ManifestStatuses = f.manifestStatuses()
+	status.ManifestStatuses = f.manifestStatuses(isApplied(status.Conditions, f.generation))
 	meta.SetStatusCondition(&status.Conditions, f.available())
 	meta.SetStatusCondition(&status.Conditions, f.progressing(status.Conditions))
 	meta.SetStatusCondition(&status.Conditions, f.degraded())
 }
 
-func (f findings) manifestStatuses() []workv1alpha1.ManifestStatus {
+func (f findings) manifestStatuses(applied bool) []workv1alpha1.ManifestStatus {
 	statuses := make([]workv1alpha1.ManifestStatus, 0, len(f.objects))
 	for _, o := range f.objects {
+		if !applied && o.unapplied != nil {
+			o.status = o.unapplied
+		}
 		statuses = append(statuses, workv1alpha1.ManifestStatus{Identifier: o.id, Status: o.status, Health: o.health})
 	}
 	return statuses

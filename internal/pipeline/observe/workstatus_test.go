@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -224,5 +225,48 @@ func TestDegradedIsReadFromTheWorkAfterARestart(t *testing.T) {
 				t.Errorf("it ailed before: %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// A Deployment that another control plane made names a template of that one as long as apply leaves its annotations.
+func TestTheGenerationOfAnotherControlPlane(t *testing.T) {
+	const uid, generation = workv1alpha1.TemplateUIDAnnotation, workv1alpha1.TemplateGenerationAnnotation
+	manifest := []byte(`{"metadata": {"annotations": {"resourcetemplate.karmada.io/uid": "new", "resourcetemplate.karmada.io/generation": "2"}}}`)
+	for name, tc := range map[string]struct {
+		manifest []byte
+		live     map[string]string
+		want     string // "" if the object has its own generation
+	}{
+		"Left":       {manifest, map[string]string{uid: "old", generation: "7"}, "2"},
+		"Own":        {manifest, map[string]string{uid: "new", generation: "1"}, ""},
+		"Recorded":   {manifest, map[string]string{uid: "old", generation: "7", workv1alpha1.RecordAnnotation: "a."}, ""},
+		"NoTemplate": {[]byte(`{"metadata": {}}`), map[string]string{uid: "old", generation: "7"}, ""},
+		"Foreign":    {manifest, nil, ""},
+		"Extra":      {nil, map[string]string{uid: "old", generation: "7"}, ""},
+	} {
+		live := &unstructured.Unstructured{Object: map[string]any{}}
+		live.SetAnnotations(tc.live)
+		current, unknown := observed{manifest: tc.manifest}.ofTemplate(live)
+		if (current != nil) != (tc.want != "") {
+			t.Errorf("%s: it has another generation: %t", name, current != nil)
+			continue
+		}
+		if current == nil {
+			continue
+		}
+		if _, has := unknown.GetAnnotations()[generation]; has || current.GetAnnotations()[generation] != tc.want || live.GetAnnotations()[generation] != tc.live[generation] {
+			t.Errorf("%s: the annotations are %v and %v", name, current.GetAnnotations(), unknown.GetAnnotations())
+		}
+	}
+
+	status := func(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
+	f := seen("a", workv1alpha1.ResourceHealthy)
+	f.status, f.unapplied = status("applied"), status("unapplied")
+	for want, condition := range map[string]metav1.Condition{"applied": workv1alpha1.Applied(2), "unapplied": workv1alpha1.Applied(1)} {
+		got := &workv1alpha1.WorkStatus{Conditions: []metav1.Condition{condition}}
+		findings{generation: 2, objects: []finding{f}}.report(&workv1alpha1.Work{}, got)
+		if is := string(got.ManifestStatuses[0].Status.Raw); is != want {
+			t.Errorf("the status is %s, want %s", is, want)
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/unmarked"
 )
 
 const (
@@ -70,6 +71,7 @@ type attempt struct {
 	before     Entry
 	remembered bool
 	inherited  bool // what our predecessors own has been made ours
+	unmarked   bool // the annotations of apply are not written
 	adopted    bool // what is there was not ours before this attempt
 	// left are the paths of fields that others changed and that stay so.
 	left []string
@@ -194,6 +196,9 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		return Entry{}, err
 	}
 	d := ssa.Compare(try.Conn.ControlPlane(), body, live, try.hash)
+	if try.unmarked = d.Stale && verdict != ssa.Adopting && unmarked.MayStay(try.Conn.ControlPlane(), try.Drift, live); try.unmarked {
+		d = unmarked.Compare(try.Conn.ControlPlane(), body, live, try.remembered)
+	}
 	if d.UnknownFields && !d.Stale {
 		if d.Stale, err = outgrown(ctx, try, live); err != nil {
 			return Entry{}, err
@@ -215,6 +220,14 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	}
 	if try.Conn.ControlPlane().Outdated(live) && !try.inherited {
 		return w.examine(ctx, try) // the cache does not have the owners of the fields
+	}
+	if try.unmarked && !try.Hold.Change {
+		as := unmarked.Body(body, live)
+		if try.unmarked, err = unmarked.KeepsGeneration(ctx, try.client, try.Conn.ControlPlane(), as, live); err != nil {
+			return Entry{}, Transient(err)
+		} else if try.unmarked {
+			return w.send(ctx, try, as, live, true) // with force, as every object without a record
+		}
 	}
 	if err := w.admitShrinkage(try, body, live); err != nil {
 		return Entry{}, err
@@ -348,9 +361,11 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 
 func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {
 	applied.Footprint = ssa.FootprintOf(body, try.leftPaths...) // what others changed was ours, and is again when the policy says so
-	ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
-	if id := try.Conn.ControlPlane().ID; id != "" {
-		ssa.SetAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
+	if !try.unmarked {
+		ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
+		if id := try.Conn.ControlPlane().ID; id != "" {
+			ssa.SetAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
+		}
 	}
 	raw, err := ssa.Encode(body)
 	if err != nil {

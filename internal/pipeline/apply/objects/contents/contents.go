@@ -244,9 +244,8 @@ func (c *namespaceContents) goesWithItsOwner(obj *metav1.PartialObjectMetadata) 
 
 // workOf returns the Work that an object of this control plane belongs to.
 func (c *namespaceContents) workOf(obj *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
-	id := obj.Annotations[workv1alpha1.ControlPlaneAnnotation]
 	work := types.NamespacedName{Namespace: obj.Annotations[workv1alpha1.WorkNamespaceAnnotation], Name: obj.Annotations[workv1alpha1.WorkNameAnnotation]}
-	ours := obj.Labels[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue && (id == "" || id == c.conn.ControlPlane().ID)
+	ours := obj.Labels[workv1alpha1.ManagedLabel] == workv1alpha1.ManagedLabelValue && c.conn.ControlPlane().Other(obj) == ""
 	return work, ours && work.Namespace == workv1alpha1.ExecutionNamespace(c.conn.Name())
 }
 
