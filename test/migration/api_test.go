@@ -28,49 +28,54 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// Ids that Karmada makes, and the manager of its controllers.
-const (
-	policyID, bindingID, workID = "5a3b2c1d-0000-4000-8000-000000000001", "5a3b2c1d-0000-4000-8000-000000000002", "5a3b2c1d-0000-4000-8000-000000000003"
-	karmada                     = "karmada-controller-manager"
-)
-
 // TestAgainstTheAPIAlone has a control plane that serves Karmada's kinds and runs nothing of Flagship. Its objects, and those in the member,
 // are as Karmada's controllers write them. They are imported, and then exported to another one of that kind.
 func TestAgainstTheAPIAlone(t *testing.T) {
 	t.Parallel()
-	source, member := apiAlone(t), fleettest.StartMember(t, "east", "--bare")
+	source, member := apiAlone(t), fleettest.StartMember(t, "east", "--nodes", "1")
 	joined(t, source, member)
 	propagated(t, source, member)
-	kept := map[string]object{}
-	for _, o := range managed(t, member) {
-		kept[o.GetKind()] = inMember(t, o)
-	}
-	if len(kept) != 2 {
+	notSupported(t, source)
+	rolledOut(t, map[string]*fleettest.Part{"east": member})
+	kept := objectsOf(t, member)
+	if len(kept) != 5 { // a Namespace, a Deployment with two pods, and a Boat
 		t.Fatalf("the member has %v", kept)
 	}
 
 	hub := fleettest.StartHub(t)
 	importing := []string{"import", "--kubeconfig", hub.Kubeconfig, "--from-kubeconfig", source.Kubeconfig}
+	notes(t, importing)
 	copied := run(t, append(importing, "-o", "json")...)
-	if len(copied.Copied.Refused) > 0 || copied.Comparison.Same != 2 || len(copied.Comparison.Differences) > 0 {
+	if len(copied.Copied.Refused) > 0 || copied.Comparison.Same != 3 || len(copied.Comparison.Differences) > 0 {
 		t.Fatalf("the import reports %+v", copied)
+	}
+	// Without the rules of the other control plane the result would be another one.
+	if raw := manifestIn(t, hub, "Deployment", "web"); !strings.Contains(raw, registry) {
+		t.Errorf("the Deployment is rendered without its override policy: %s", raw)
+	}
+	if raw := manifestIn(t, hub, "Boat", "gull"); !strings.Contains(raw, `"watches":6`) {
+		t.Errorf("the Boat is rendered without its customization: %s", raw)
+	}
+	stop := renewed(t, source)
+	refused := fleettest.Flagship(t, append(importing, "--cut-over")...)
+	for _, lease := range leases {
+		if refused.Code == 0 || !strings.Contains(refused.Stderr, "the other control plane may still write to clusters: Lease ") || !strings.Contains(refused.Stderr, "Lease "+lease.String()+" is renewed") {
+			t.Errorf("a cut-over while the Lease %s is renewed: %+v", lease, refused)
+		}
+	}
+	stop()
+	if now := objectsOf(t, member); !maps.Equal(now, kept) {
+		t.Errorf("objects have changed before the cut-over, from %v to %v", kept, now)
 	}
 	if r := fleettest.Flagship(t, append(importing, "--cut-over")...); r.Code != 0 || !strings.Contains(r.Stdout, "cluster east is taken over") {
 		t.Fatalf("the cut-over: %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
+	applied(t, hub, "east")
 	taken(t, member)
 	same := func() {
 		t.Helper()
+		unchanged(t, map[string]*fleettest.Part{"east": member}, map[string]map[string]object{"east": kept})
 		for _, o := range managed(t, member) {
-			was, known := kept[o.GetKind()]
-			if !known {
-				continue // the hub added it, such as the definitions of ServiceExports
-			}
-			is := inMember(t, o)
-			was.resourceVersion, is.resourceVersion = "", ""
-			if is != was {
-				t.Errorf("%s was %+v and is %+v", o.GetKind(), was, is)
-			}
 			for _, entry := range o.GetManagedFields() {
 				if entry.Manager == karmada {
 					t.Errorf("%s has fields of %s", o.GetKind(), karmada)
@@ -80,11 +85,21 @@ func TestAgainstTheAPIAlone(t *testing.T) {
 	}
 	same()
 	fleettest.ExpectListed(t, hub.Cluster, &workv1alpha2.ResourceBindingList{}, shop, func(all *workv1alpha2.ResourceBindingList) error {
-		if len(all.Items) != 1 || len(all.Items[0].Spec.Clusters) != 1 || all.Items[0].Spec.Clusters[0].Name != "east" || all.Items[0].Spec.Clusters[0].Replicas != 2 {
-			return fmt.Errorf("the bindings are %+v", all.Items)
+		for _, b := range all.Items {
+			if len(b.Spec.Clusters) != 1 || b.Spec.Clusters[0].Name != "east" || b.Spec.Clusters[0].Replicas != b.Spec.Replicas {
+				return fmt.Errorf("the binding is %+v", b.Spec)
+			}
+			if err := fleettest.ConditionTrue(b.Status.Conditions, workv1alpha2.FullyApplied); err != nil {
+				return err
+			}
 		}
-		return fleettest.ConditionTrue(all.Items[0].Status.Conditions, workv1alpha2.FullyApplied)
+		if len(all.Items) != 2 {
+			return fmt.Errorf("there are %d bindings", len(all.Items))
+		}
+		return nil
 	})
+	staysUnmarked(t, hub, member)
+	same()
 
 	exportsToTheAPIAlone(t, hub)
 	same()
@@ -99,17 +114,52 @@ func TestAgainstTheAPIAlone(t *testing.T) {
 	same() // it is given away
 }
 
+// staysUnmarked checks that a Deployment which was taken over as it was is known as up to date, and that neither a start of the control
+// plane nor a change of another object writes it.
+func staysUnmarked(t *testing.T, hub, member *fleettest.Part) {
+	t.Helper()
+	upToDate := func(d *appsv1.Deployment) error {
+		if d.Status.ObservedGeneration != d.Generation || d.Status.AvailableReplicas != 2 {
+			return fmt.Errorf("the status of generation %d is %+v", d.Generation, d.Status)
+		}
+		return nil
+	}
+	fleettest.ExpectEventually(t, hub.Cluster, fleettest.Deployment(shop, "web", 2), upToDate)
+	before := fleettest.CountRequests(t, member.Cluster)
+	hub.Stop(t)
+	hub.Start(t)
+	sent := fleettest.ConfigMap(shop, "later", map[string]string{"a": "b"})
+	fleettest.Create(t, hub.Cluster, sent, fleettest.Policy(shop, "later", fleettest.To("east"), sent))
+	fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(shop, "later", nil), fleettest.Exists)
+	fleettest.ExpectEventually(t, hub.Cluster, fleettest.Deployment(shop, "web", 2), upToDate)
+	if writes := fleettest.CountRequests(t, member.Cluster).Since(before).Writes().Of("deployments"); writes.Total() > 0 {
+		t.Errorf("the Deployment is written after a start:\n%s", writes)
+	}
+	fleettest.Delete(t, hub.Cluster, sent)
+	fleettest.ExpectGone(t, member.Cluster, fleettest.ConfigMap(shop, "later", nil))
+}
+
+// manifestIn is the object that a control plane would write to the member.
+func manifestIn(t *testing.T, hub *fleettest.Part, kind, name string) string {
+	t.Helper()
+	work := workOf("east", kind, name)
+	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(work), work); err != nil || len(work.Spec.Workload.Manifests) != 1 {
+		t.Fatalf("the Work has %d manifests: %v", len(work.Spec.Workload.Manifests), err)
+	}
+	return string(work.Spec.Workload.Manifests[0].Raw)
+}
+
 // exportsToTheAPIAlone gives the member to a control plane whose controllers do not run yet, so that it renders no Works to compare.
 func exportsToTheAPIAlone(t *testing.T, hub *fleettest.Part) {
 	t.Helper()
 	target := apiAlone(t)
-	exporting := []string{"export", "--kubeconfig", hub.Kubeconfig, "--to-kubeconfig", target.Kubeconfig, "--timeout", "5s"}
+	exporting := []string{"export", "--kubeconfig", hub.Kubeconfig, "--to-kubeconfig", target.Kubeconfig, "--timeout", "30s"}
 	r := fleettest.Flagship(t, append(exporting, "-o", "json")...)
 	var exported report
 	if err := json.Unmarshal([]byte(r.Stdout), &exported); err != nil {
 		t.Fatalf("%v: %+v", err, r)
 	}
-	if r.Code == 0 || len(exported.Copied.Refused) > 0 || len(exported.Comparison.Differences) != 2 {
+	if r.Code == 0 || len(exported.Copied.Refused) > 0 || len(exported.Comparison.Differences) != 3 {
 		t.Fatalf("the export: %+v", r)
 	}
 	fleettest.ExpectRefusal(t, "would change", append(exporting, "--cut-over")...)
@@ -153,16 +203,6 @@ func slicesOf(data map[string][]byte) (keys []string) {
 	return keys
 }
 
-// inMember is what of an object in a member may not change.
-func inMember(t *testing.T, o unstructured.Unstructured) object {
-	t.Helper()
-	text, err := json.Marshal(map[string]any{"spec": o.Object["spec"], "data": o.Object["data"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object{string(o.GetUID()), string(text), o.GetResourceVersion()}
-}
-
 // apiAlone is an API server with the kinds of Karmada, and no controllers for them. Karmada serves Clusters by an aggregated API server.
 func apiAlone(t *testing.T) *fleettest.Part {
 	t.Helper()
@@ -190,14 +230,7 @@ func apiAlone(t *testing.T) *fleettest.Part {
 		if err := hub.Create(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		fleettest.ExpectEventually(t, hub.Cluster, d, func(d *apiextensionsv1.CustomResourceDefinition) error {
-			for _, c := range d.Status.Conditions {
-				if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-					return nil
-				}
-			}
-			return fmt.Errorf("it has %+v", d.Status.Conditions)
-		})
+		established(t, hub, d)
 	}
 	for _, name := range []string{"karmada-system", "karmada-cluster"} {
 		create(t, hub, "kubectl", `{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, name)
@@ -276,127 +309,5 @@ metadata:
   ownerReferences: [{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, name: east, uid: %s, controller: true, blockOwnerDeletion: true}]
 data: {token: %s, caBundle: %s}
 `, secret, cluster.GetUID(), base64.StdEncoding.EncodeToString([]byte(token.Status.Token)), base64.StdEncoding.EncodeToString(member.Config.CAData))
-	}
-}
-
-// propagated makes a template, its policy and binding, its Work, and the object in the member, as Karmada's controllers write them.
-func propagated(t *testing.T, hub, member *fleettest.Part) {
-	t.Helper()
-	for _, name := range []string{shop, "karmada-es-east"} {
-		create(t, hub, "kubectl", `{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, name)
-	}
-	// Its controllers were stopped: the Lease is not renewed.
-	create(t, hub, karmada, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: karmada-controller-manager, namespace: karmada-system}, spec: {holderIdentity: gone}}`)
-	create(t, hub, "kubectl", `
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web, namespace: shop, labels: {propagationpolicy.karmada.io/permanent-id: %[1]s}, finalizers: [karmada.io/propagation-policy-controller]}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web, namespace: shop}]
-  placement: {clusterAffinity: {clusterNames: [east]}, clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}]}
-  priority: 0
-  preemption: Never
-  schedulerName: default-scheduler
-  conflictResolution: Abort
-`, policyID)
-	const spec = `
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: "nginx:1"}]}}
-`
-	claim := fmt.Sprintf(`propagationpolicy.karmada.io/permanent-id: %s`, policyID)
-	template := create(t, hub, "kubectl", `
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-  namespace: shop
-  labels: {app: web, %s}
-  annotations: {propagationpolicy.karmada.io/namespace: shop, propagationpolicy.karmada.io/name: web}
-`+spec, claim)
-	create(t, hub, karmada, `
-apiVersion: work.karmada.io/v1alpha2
-kind: ResourceBinding
-metadata:
-  name: web-deployment
-  namespace: shop
-  labels: {%[1]s, resourcebinding.karmada.io/permanent-id: %[2]s}
-  annotations:
-    propagationpolicy.karmada.io/namespace: shop
-    propagationpolicy.karmada.io/name: web
-    policy.karmada.io/applied-placement: '{"clusterAffinity":{"clusterNames":["east"]},"clusterTolerations":[{"key":"cluster.karmada.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}]}'
-  finalizers: [karmada.io/binding-controller, karmada.io/binding-dependencies-distributor]
-  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: %[3]s, controller: true, blockOwnerDeletion: true}]
-spec:
-  resource: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web, uid: %[3]s, resourceVersion: "%[4]s"}
-  replicas: 2
-  replicaRequirements: {}
-  clusters: [{name: east, replicas: 2}]
-  conflictResolution: Abort
-  schedulerName: default-scheduler
-  placement: {clusterAffinity: {clusterNames: [east]}, clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}]}
-status:
-  schedulerObservedGeneration: 2
-  lastScheduledTime: "2026-01-01T00:00:00Z"
-  conditions:
-  - {type: Scheduled, status: "True", reason: Success, message: Binding has been scheduled successfully., lastTransitionTime: "2026-01-01T00:00:00Z"}
-  - {type: FullyApplied, status: "True", reason: FullyAppliedSuccess, message: All works have been successfully applied, lastTransitionTime: "2026-01-01T00:00:00Z"}
-`, claim, bindingID, template.GetUID(), template.GetResourceVersion())
-
-	defaulted, err := json.Marshal(template.Object["spec"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	web, namespace := workv1alpha1.WorkName("Deployment", shop, "web"), workv1alpha1.WorkName("Namespace", "", shop)
-	marks := fmt.Sprintf(`
-  labels: {app: web, %s, resourcebinding.karmada.io/permanent-id: %s, work.karmada.io/permanent-id: %s, karmada.io/managed: "true"}
-  annotations:
-    propagationpolicy.karmada.io/namespace: shop
-    propagationpolicy.karmada.io/name: web
-    resourcebinding.karmada.io/namespace: shop
-    resourcebinding.karmada.io/name: web-deployment
-    work.karmada.io/namespace: karmada-es-east
-    work.karmada.io/name: %s
-    work.karmada.io/conflict-resolution: abort
-    resourcetemplate.karmada.io/uid: %s
-    resourcetemplate.karmada.io/generation: "1"
-    resourcetemplate.karmada.io/managed-annotations: propagationpolicy.karmada.io/name,propagationpolicy.karmada.io/namespace,resourcebinding.karmada.io/name,resourcebinding.karmada.io/namespace,resourcetemplate.karmada.io/managed-annotations,resourcetemplate.karmada.io/managed-labels,resourcetemplate.karmada.io/uid,work.karmada.io/conflict-resolution,work.karmada.io/name,work.karmada.io/namespace
-    resourcetemplate.karmada.io/managed-labels: app,propagationpolicy.karmada.io/permanent-id,resourcebinding.karmada.io/permanent-id,work.karmada.io/permanent-id
-`, claim, bindingID, workID, web, template.GetUID())
-	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  namespace: shop" + marks + "spec: " + string(defaulted)
-	inNamespace := fmt.Sprintf(`
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: shop
-  labels: {work.karmada.io/permanent-id: %s, karmada.io/managed: "true"}
-  annotations: {work.karmada.io/namespace: karmada-es-east, work.karmada.io/name: %s}
-`, workID, namespace)
-	// The rights of the account that impersonates are in Works, too.
-	const impersonator = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: karmada-impersonator, labels: {karmada.io/system: "true", karmada.io/managed: "true"}},
-  rules: [{apiGroups: [""], resources: [users], verbs: [impersonate], resourceNames: [alice]}]}`
-	for _, work := range [][2]string{{namespace, inNamespace}, {web, deployment}, {workv1alpha1.WorkName("ClusterRole", "", "karmada-impersonator"), impersonator}} {
-		name, manifest := work[0], work[1]
-		create(t, member, karmada, "%s", manifest)
-		text, err := yaml.YAMLToJSON([]byte(manifest))
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner := ""
-		if name == web {
-			owner = fmt.Sprintf("resourcebinding.karmada.io/permanent-id: %s, ", bindingID)
-		}
-		create(t, hub, karmada, `
-apiVersion: work.karmada.io/v1alpha1
-kind: Work
-metadata:
-  name: %s
-  namespace: karmada-es-east
-  labels: {%swork.karmada.io/permanent-id: %s}
-  finalizers: [karmada.io/execution-controller]
-spec: {workload: {manifests: [%s]}}
-status: {conditions: [{type: Applied, status: "True", reason: AppliedSuccessful, message: Manifest has been successfully applied, lastTransitionTime: "2026-01-01T00:00:00Z"}]}
-`, name, owner, workID, text)
 	}
 }

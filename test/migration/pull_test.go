@@ -21,11 +21,12 @@ import (
 func TestInPullMode(t *testing.T) {
 	t.Parallel()
 	source, target := fleettest.StartHub(t, "--enable-bootstrap-token-auth"), fleettest.StartHub(t, "--enable-bootstrap-token-auth")
-	east, west := fleettest.StartMember(t, "east", "--bare"), fleettest.StartMember(t, "west", "--bare")
+	east, west := fleettest.StartMember(t, "east", "--nodes", "1"), fleettest.StartMember(t, "west", "--nodes", "1")
 	members := map[string]*fleettest.Part{"east": east, "west": west}
 	source.Join(t, "east", east.Kubeconfig)
 	agent := source.StartAgent(t, "west", west.Kubeconfig)
 	propagate(t, source, members)
+	rolledOut(t, members)
 	// Its own control loops are done with the members: what changes from here on is a fault.
 	before := contentsOf(t, members)
 
@@ -55,6 +56,8 @@ func TestInPullMode(t *testing.T) {
 	agent = target.StartAgent(t, "west", west.Kubeconfig)
 	taken(t, west)
 	ready(t, target, "west")
+	applied(t, target, "east")
+	applied(t, target, "west")
 	unchanged(t, members, before)
 	inCharge(t, target, members, "nginx:2")
 	fleettest.ExpectRefusal(t, "writes to cluster east, west already", importing...)
@@ -66,6 +69,7 @@ func exportsInPullMode(t *testing.T, from *fleettest.Part, members map[string]*f
 	t.Helper()
 	to := fleettest.StartHub(t, "--enable-bootstrap-token-auth")
 	exporting := []string{"export", "--kubeconfig", from.Kubeconfig, "--to-kubeconfig", to.Kubeconfig}
+	rolledOut(t, members)
 	before := contentsOf(t, members)
 	exported := run(t, append(exporting, "-o", "json")...)
 	if exported.Copied.Created == 0 || len(exported.Copied.Refused) > 0 || exported.Comparison.Same < 8 || len(exported.Comparison.Differences) > 0 {
@@ -79,7 +83,8 @@ func exportsInPullMode(t *testing.T, from *fleettest.Part, members map[string]*f
 	as(t, members)
 	before = contentsOf(t, members)
 	to.StartAgent(t, "west", members["west"].Kubeconfig)
-	for _, member := range members {
+	for name, member := range members {
+		applied(t, to, name)
 		taken(t, member)
 	}
 	ready(t, to, "west")
@@ -93,12 +98,14 @@ func contentsOf(t *testing.T, members map[string]*fleettest.Part) map[string]map
 	t.Helper()
 	all := map[string]map[string]object{}
 	for name, member := range members {
-		all[name] = objectsOf(t, member)
+		if all[name] = objectsOf(t, member); len(all[name]) < 9 {
+			t.Fatalf("there are only %v", all[name])
+		}
 	}
 	return all
 }
 
-// unchanged expects that every object is there, has not been made again, and has the same content, so that nothing restarts.
+// unchanged expects that every object is there, has not been made again, and has the same content and generation, so that nothing restarts.
 func unchanged(t *testing.T, members map[string]*fleettest.Part, before map[string]map[string]object) {
 	t.Helper()
 	for name, member := range members {

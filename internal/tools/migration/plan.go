@@ -229,6 +229,8 @@ func ofEveryServer(r resource, obj *unstructured.Unstructured) bool {
 		return strings.HasPrefix(obj.GetName(), "karmada") || r.Group == "flowcontrol.apiserver.k8s.io"
 	case "fleet.flagship.io", "flagship.io":
 		return true
+	case "networking.k8s.io":
+		return r.kind == "IPAddress" || r.kind == "ServiceCIDR"
 	case "discovery.k8s.io":
 		return obj.GetLabels()["endpointslice.kubernetes.io/managed-by"] != ""
 	case "":
