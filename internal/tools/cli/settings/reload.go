@@ -139,7 +139,7 @@ func (r *Reloader) Start(ctx context.Context) (stop func()) {
 func (r *Reloader) check(ctx context.Context) {
 	content, err := os.ReadFile(r.path())
 	if err != nil {
-		r.seen = nil
+		r.seen, r.tried = nil, nil
 		r.refuse(ctx, err)
 		return
 	}
@@ -150,7 +150,6 @@ func (r *Reloader) check(ctx context.Context) {
 	r.tried = content
 	if err := r.apply(ctx, content); err != nil {
 		r.refuse(ctx, err)
-		r.tried = content
 		return
 	}
 	r.refused = ""
@@ -159,7 +158,6 @@ func (r *Reloader) check(ctx context.Context) {
 
 // refuse reports that the file changes nothing.
 func (r *Reloader) refuse(ctx context.Context, err error) {
-	r.tried = nil
 	r.valid.Set(0)
 	if r.refused == err.Error() {
 		return
