@@ -35,6 +35,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers/previews"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/usersfirst"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
@@ -110,6 +111,8 @@ type Options struct {
 	metrics *prometheus.Registry
 	// termMetrics are those of the present term.
 	termMetrics *atomic.Pointer[prometheus.Registry]
+	// limiter bounds the reconciles of all terms.
+	limiter *controlloop.Limiter
 	// loops are the control loops, for metrics and /readyz.
 	loops *controlloop.Set
 }
@@ -161,8 +164,10 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 		access.AdmissionPlugin{Name: admission.AuthorsName, Handler: admission.NewAuthors(o.authors)},
 	)
+	o.limiter = usersfirst.NewLimiter(o.Clock)
+	o.Server.Front = usersfirst.Handler(o.limiter)
 	if o.LeaderElection {
-		o.Server.Front = leader.Mark
+		o.Server.Front = func(next http.Handler) http.Handler { return usersfirst.Handler(o.limiter)(leader.Mark(next)) }
 		o.Server.Admission = append(o.Server.Admission, access.AdmissionPlugin{Name: leader.AdmissionName, Handler: leader.NewAdmission(o.term, o.memberTerm)})
 	}
 	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{

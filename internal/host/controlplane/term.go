@@ -124,19 +124,13 @@ func (t *term) lost(err error) bool {
 	}
 }
 
-// The loops that have a work queue for each member share a limit. It is far above what keeps the processors busy.
-const (
-	reconcilesPerProcessor = 32
-	// longestSlot is longer than a reconcile computes, and short enough for what waits in an unforeseen place.
-	longestSlot = 250 * time.Millisecond
-)
-
 // newTerm builds the loops.
 func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
 	o := h.options
 	o.metrics = prometheus.NewRegistry()
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)
-	o.loops.Limit(controlloop.NewLimiter(o.Clock, reconcilesPerProcessor, longestSlot), "apply", "observe", "collect", "exports", "exported-endpoints", "imports")
+	o.loops.Limit(o.limiter, "propagate", "schedule", "render", "apply", "observe", "report", "aggregate", "namespaces", "service", "import", "history",
+		"collect", "exports", "exported-endpoints", "imports")
 	o.loops.Trace(h.server.TracerProvider())
 	t := &term{first: first}
 	if o.LeaderElection {

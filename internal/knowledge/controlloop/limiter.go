@@ -20,21 +20,38 @@ import (
 type Limiter struct {
 	clock clock.WithDelayedExecution
 	slots int
+	// besideUsers is how many slots there are while a request of a user is answered.
+	besideUsers int
 	// longest is for how long work has its slot at a time.
 	longest time.Duration
 
 	mu      sync.Mutex
+	users   int     // requests of users that are being answered
 	used    int     // more than slots after a Pause
-	waiting []*slot // in the order in which they came
+	waiting []*Slot // in the order in which they came
 }
 
 // NewLimiter returns a limiter with a number of slots for each processor. Work that has lasted for longest releases its slot.
 func NewLimiter(clk clock.WithDelayedExecution, perProcessor int, longest time.Duration) *Limiter {
-	return &Limiter{clock: clk, slots: perProcessor * runtime.GOMAXPROCS(0), longest: longest}
+	processors := runtime.GOMAXPROCS(0)
+	return &Limiter{clock: clk, slots: perProcessor * processors, besideUsers: max(1, processors/2), longest: longest}
 }
 
-// slot is that of one piece of work.
-type slot struct {
+// UserRequest reduces the slots to one for every second processor until the request ends. What has a slot keeps it.
+func (l *Limiter) UserRequest() (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.users--
+		l.grant()
+	}
+}
+
+// Slot is that of one piece of work. A nil Slot is that of work without a limit.
+type Slot struct {
 	limiter *Limiter
 	granted chan struct{} // closed when the work may begin
 	// The lock of the limiter is held for what follows.
@@ -52,7 +69,7 @@ func (l *Limiter) Acquire(ctx context.Context) (_ context.Context, release func(
 	if l == nil {
 		return ctx, func() {}
 	}
-	s := &slot{limiter: l, granted: make(chan struct{})}
+	s := &Slot{limiter: l, granted: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, s)
 	l.grant()
@@ -61,7 +78,7 @@ func (l *Limiter) Acquire(ctx context.Context) (_ context.Context, release func(
 	case <-s.granted:
 	case <-ctx.Done():
 		l.mu.Lock()
-		l.waiting = slices.DeleteFunc(l.waiting, func(other *slot) bool { return other == s })
+		l.waiting = slices.DeleteFunc(l.waiting, func(other *Slot) bool { return other == s })
 		l.mu.Unlock()
 	}
 	return context.WithValue(ctx, slotKey{}, s), s.end
@@ -79,7 +96,11 @@ func (l *Limiter) queued() int {
 
 // grant gives the slots that are free to those who wait. The lock is held.
 func (l *Limiter) grant() {
-	for l.used < l.slots && len(l.waiting) > 0 {
+	slots := l.slots
+	if l.users > 0 {
+		slots = l.besideUsers
+	}
+	for l.used < slots && len(l.waiting) > 0 {
 		s := l.waiting[0]
 		l.waiting[0] = nil
 		l.waiting = l.waiting[1:]
@@ -89,7 +110,7 @@ func (l *Limiter) grant() {
 }
 
 // take has the work hold a slot. The lock is held.
-func (s *slot) take() {
+func (s *Slot) take() {
 	s.held = true
 	s.limiter.used++
 	if s.timer == nil {
@@ -100,7 +121,7 @@ func (s *slot) take() {
 }
 
 // release gives the slot back, if the work holds it. The lock is held.
-func (s *slot) release() {
+func (s *Slot) release() {
 	if !s.held {
 		return
 	}
@@ -111,24 +132,36 @@ func (s *slot) release() {
 }
 
 // expire releases the slot of work that has lasted for long.
-func (s *slot) expire() {
+func (s *Slot) expire() {
 	s.limiter.mu.Lock()
 	defer s.limiter.mu.Unlock()
 	s.release()
 }
 
-func (s *slot) end() {
+func (s *Slot) end() {
 	s.limiter.mu.Lock()
 	defer s.limiter.mu.Unlock()
 	s.ended = true
 	s.release()
 }
 
-// Pause releases the slot of the work that has the context, until the returned function is called. It is to be called before the work waits,
-// such as for the answer to a request. Without a limit it does nothing.
-func Pause(ctx context.Context) (resume func()) {
-	s, ok := ctx.Value(slotKey{}).(*slot)
-	if !ok {
+// SlotOf returns the slot of the work that has the context; nil without a limit.
+func SlotOf(ctx context.Context) *Slot {
+	s, _ := ctx.Value(slotKey{}).(*Slot)
+	return s
+}
+
+// With returns a context for a part of the work, whose Pause is one of the work.
+func (s *Slot) With(ctx context.Context) context.Context {
+	if s == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, slotKey{}, s)
+}
+
+// Pause releases the slot until the returned function is called. It is to be called before the work waits, such as for the answer to a request.
+func (s *Slot) Pause() (resume func()) {
+	if s == nil {
 		return func() {}
 	}
 	s.limiter.mu.Lock()
@@ -143,6 +176,9 @@ func Pause(ctx context.Context) (resume func()) {
 		}
 	})
 }
+
+// Pause releases the slot of the work that has the context; see Slot.Pause.
+func Pause(ctx context.Context) (resume func()) { return SlotOf(ctx).Pause() }
 
 // Lock locks a mutex that may be held while a request is answered.
 func Lock(ctx context.Context, mu *sync.Mutex) {

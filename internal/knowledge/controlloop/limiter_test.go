@@ -27,7 +27,7 @@ type turn struct {
 const longest = time.Second
 
 func newReconciles(slots int) *reconciles {
-	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, longest: longest}, begun: make(chan turn, 100)}
+	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, besideUsers: 1, longest: longest}, begun: make(chan turn, 100)}
 }
 
 func (r *reconciles) begin(ctx context.Context) {
@@ -129,6 +129,57 @@ func TestTheEndOfTheProcessBeginsWhatWaits(t *testing.T) {
 		first.end()
 		r.computing(t, 0)
 	})
+}
+
+func TestFewerComputeWhileUsersAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(3)
+		for range 3 {
+			r.begin(t.Context())
+		}
+		end, alsoEnd := r.limit.UserRequest(), r.limit.UserRequest()
+		r.computing(t, 3) // those that have begun go on
+		for range 3 {
+			go r.begin(t.Context())
+		}
+		for range 2 {
+			(<-r.begun).end()
+		}
+		r.waiting(t, 3)
+		r.computing(t, 1)
+		(<-r.begun).end()
+		r.waiting(t, 2) // one at a time
+		r.computing(t, 1)
+		end()
+		r.waiting(t, 2)
+		alsoEnd()
+		r.waiting(t, 0)
+		r.computing(t, 3)
+		for range 3 {
+			(<-r.begun).end()
+		}
+		r.computing(t, 0)
+	})
+}
+
+func TestAPartOfTheWorkPausesIt(t *testing.T) {
+	r := newReconciles(1)
+	r.limit.clock = clocktesting.NewFakeClock(time.Now())
+	r.begin(t.Context())
+	first := <-r.begun
+	type key struct{}
+	part := SlotOf(context.WithValue(first.ctx, key{}, "value")).With(t.Context())
+	if part.Value(key{}) != nil {
+		t.Error("the part has a value of the work besides its slot")
+	}
+	resume := Pause(part)
+	r.computing(t, 0)
+	resume()
+	r.computing(t, 1)
+	first.end()
+	SlotOf(t.Context()).With(t.Context())
+	SlotOf(t.Context()).Pause()() // without a limit
+	r.computing(t, 0)
 }
 
 func TestLock(t *testing.T) {

@@ -197,8 +197,7 @@ func (l *Loop) ends(err error) {
 	l.state, l.ended = stopped, err
 }
 
-// Limit bounds how many reconciles of all loops that are named compute at a time, if they pass through Do. It is to be called once, before
-// they run. The loops that are not named begin at once: what probes members or renews a Lease must not wait for the others.
+// Limit bounds how many reconciles of all loops that are named compute at a time. It is to be called once, before they run. The loops that are not named begin at once: what probes members or renews a Lease must not wait for the others.
 func (s *Set) Limit(limit *Limiter, loops ...string) {
 	s.mu.Lock()
 	s.limit = limit

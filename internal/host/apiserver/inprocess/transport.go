@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // ErrStopped is returned for requests to a server that has ended.
@@ -58,10 +60,11 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer.response(request), nil
 }
 
-// handled returns the context in which a request is handled: it ends with that of the client, and has none of its values, as if the request
-// came through a connection. A request that is made while another one is handled would else be audited and authorized as that one.
+// handled returns the context in which a request is handled: it ends with that of the client, and has none of its values but the slot of
+// a reconcile, as if the request came through a connection. A request that is made while another one is handled would else be audited and
+// authorized as that one.
 func handled(client context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(controlloop.SlotOf(client).With(context.Background()))
 	stop := context.AfterFunc(client, func() { cancel(context.Cause(client)) })
 	return ctx, func() {
 		stop()

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/eventstorage"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -169,7 +171,7 @@ func (d *Direct) store(config *storagebackend.ConfigForResource, prefix string, 
 	// One client each: those who watch through one client get each other's progress notifications.
 	client := &etcdkubernetes.Client{Client: v3client.New(d.server)}
 	client.Kubernetes = client
-	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
+	client.KV = etcd3.NewETCDLatencyTracker(pausing{client.KV})
 	store, stop, err := newStore(client, d.compactor, storage.APIObjectVersioner{}, config, prefix, newFunc, newListFunc)
 	if err != nil {
 		_ = client.Close()
@@ -205,4 +207,36 @@ func newStore(client *etcdkubernetes.Client, compactor etcd3.Compactor, versione
 		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), stop, nil
 	}
 	return store, stop, nil
+}
+
+// pausing releases the slot of a reconcile while it waits for etcd.
+type pausing struct{ clientv3.KV }
+
+// Get implements clientv3.KV.
+func (p pausing) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	defer controlloop.Pause(ctx)()
+	return p.KV.Get(ctx, key, opts...)
+}
+
+// Txn implements clientv3.KV.
+func (p pausing) Txn(ctx context.Context) clientv3.Txn {
+	return pausingTxn{p.KV.Txn(ctx), controlloop.SlotOf(ctx)}
+}
+
+type pausingTxn struct {
+	clientv3.Txn
+	slot *controlloop.Slot
+}
+
+func (t pausingTxn) If(cs ...clientv3.Cmp) clientv3.Txn { return pausingTxn{t.Txn.If(cs...), t.slot} }
+func (t pausingTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	return pausingTxn{t.Txn.Then(ops...), t.slot}
+}
+func (t pausingTxn) Else(ops ...clientv3.Op) clientv3.Txn {
+	return pausingTxn{t.Txn.Else(ops...), t.slot}
+}
+
+func (t pausingTxn) Commit() (*clientv3.TxnResponse, error) {
+	defer t.slot.Pause()()
+	return t.Txn.Commit()
 }

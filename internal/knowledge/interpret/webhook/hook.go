@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
@@ -131,6 +132,7 @@ func (h *hook) service(service *admissionregistrationv1.ServiceReference, resolv
 
 // call posts a request and returns the response if it is successful.
 func (h *hook) call(ctx context.Context, request *configv1alpha1.ResourceInterpreterRequest) (*configv1alpha1.ResourceInterpreterResponse, error) {
+	defer controlloop.Pause(ctx)()
 	response, err := h.exchange(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("calling webhook %s: %w", h.name, err)
