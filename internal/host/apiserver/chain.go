@@ -24,6 +24,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
@@ -193,14 +194,17 @@ func nativeHost(config *app.Config, wrap wrapper) native.Host {
 	return host
 }
 
-// authorizeFirst puts an authorizer before those that the options name, which upstream makes by their modes only.
-func authorizeFirst(config *app.Config, first authorizer.Authorizer) error {
-	if first == nil {
-		return nil
-	}
+// authorize completes the authorizers that the options name, which upstream makes by their modes only: they wait for what they read, and
+// first, if it is not nil, comes before them.
+func authorize(config *app.Config, first authorizer.Authorizer) error {
+	roles := config.KubeAPIs.ControlPlane.VersionedInformers
 	for _, server := range []*genericapiserver.Config{
 		config.KubeAPIs.ControlPlane.Generic, &config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config,
 	} {
+		server.Authorization.Authorizer = access.WithRoles(server.Authorization.Authorizer, roles)
+		if first == nil {
+			continue
+		}
 		both, err := union.New(
 			union.NamedAuthorizer{AuthorizerName: "Flagship", Authorizer: first},
 			union.NamedAuthorizer{AuthorizerName: "Configured", Authorizer: server.Authorization.Authorizer},

@@ -70,7 +70,8 @@ func paths(t *testing.T, client kubernetes.Interface, verb string) (found []stri
 }
 
 // TestTheFirstRequestsAfterARestart: from the moment at which /readyz succeeds, Services get their addresses and every kind is listed,
-// watched and created.
+// watched and created. Before, from the moment at which the server has a connection, requests succeed or can be repeated: none is
+// forbidden.
 func TestTheFirstRequestsAfterARestart(t *testing.T) {
 	const groups = 5
 	dir, role := t.TempDir(), childRole+"=Hub"
@@ -109,6 +110,19 @@ func TestTheFirstRequestsAfterARestart(t *testing.T) {
 	_ = first.command.Wait()
 
 	launchChild(t, dir, role, port)
+	var early sync.WaitGroup
+	for _, path := range []string{"/apis/apps/v1/deployments", "/api/v1/configmaps", "/apis/work.karmada.io/v1alpha1/works", "/apis/restarted0.example.com/v1/things"} {
+		early.Go(func() {
+			code, text := 0, ""
+			for code == 0 && t.Context().Err() == nil { // nothing listens yet
+				code, text = server.send(t, http.MethodGet, path, "")
+			}
+			if code != http.StatusOK && code != http.StatusServiceUnavailable {
+				t.Errorf("%s before the server is ready: %d %s", path, code, text)
+			}
+		})
+	}
+	defer early.Wait()
 	deadline := time.After(3 * time.Minute)
 	for ready := false; !ready; {
 		code, text := server.send(t, http.MethodGet, "/readyz", "")

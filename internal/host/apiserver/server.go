@@ -225,7 +225,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	credentials.Poll(config.KubeAPIs.ControlPlane.Generic.SecureServing, &config.KubeAPIs.ControlPlane.ClusterAuthenticationInfo)
-	if err := authorizeFirst(config, cfg.Authorizer); err != nil {
+	if err := authorize(config, cfg.Authorizer); err != nil {
 		return nil, err
 	}
 	if cfg.DialPods != nil {
