@@ -47,7 +47,8 @@ type Config struct {
 	Cache cache.Cache
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
-	// Window is how long to collect after the first mutation of a Work. Default 50 ms.
+	// Window is how long to collect after the first mutation of a Work. Default 50 ms. It is longer while writes come later than they should,
+	// because other work keeps the processors busy: fewer writes with more in them take load away.
 	Window time.Duration
 	// Workers is how many writes may be under way at a time. Default 16.
 	Workers int
@@ -64,13 +65,28 @@ type Writer struct {
 	// waits for the cache, as hubclient's does, would hold a worker for each of the thousands of Works that change at once.
 	own expectations.Writes[*workv1alpha1.Work]
 
-	mu        sync.Mutex
-	pending   map[types.NamespacedName]*[sources]Mutation
+	mu      sync.Mutex
+	pending map[types.NamespacedName]*report
+	// late is how much later than its window a write began, a moving average, and lateAt the time of the last of them.
+	late      time.Duration
+	lateAt    time.Time
 	updated   []func(types.NamespacedName, Source)
 	corrected []func(types.NamespacedName)
 }
 
+// report is what was reported about a Work and is not written yet.
+type report struct {
+	mutations [sources]Mutation
+	// due is the end of its window.
+	due time.Time
+}
+
 const (
+	// lateness is how many times the time by which writes are late is added to the window, up to longest.
+	lateness = 4
+	longest  = time.Second
+	// smoothing is how many writes the average of late follows.
+	smoothing = 16
 	// shutdownGrace is how long shutdown may take to write what is pending. Another server waits for it, and the loops of a control plane have
 	// three seconds to end: more than that is an error. What is not written then is reported again after the next start.
 	shutdownGrace = time.Second
@@ -96,7 +112,7 @@ func New(config Config) (*Writer, error) {
 		config.Loop = controlloop.NewSet(nil, config.Clock).Loop("report")
 	}
 	w := &Writer{
-		Config: config, pending: map[types.NamespacedName]*[sources]Mutation{},
+		Config: config, pending: map[types.NamespacedName]*report{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(backoff.Limiter[types.NamespacedName](),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: config.Clock}),
 	}
@@ -107,21 +123,31 @@ func New(config Config) (*Writer, error) {
 // Update records what a source reports about a Work. It returns at once. A Work that does not exist is ignored.
 func (w *Writer) Update(work types.NamespacedName, by Source, mutate Mutation) {
 	w.mu.Lock()
-	mutations, waiting := w.pending[work]
+	pending, waiting := w.pending[work]
+	var window time.Duration
 	if !waiting {
-		mutations = new([sources]Mutation)
-		w.pending[work] = mutations
+		window = w.window()
+		pending = &report{due: w.Clock.Now().Add(window)}
+		w.pending[work] = pending
 	}
-	mutations[by] = mutate
+	pending.mutations[by] = mutate
 	subscribers := w.updated
 	w.mu.Unlock()
 	if !waiting {
 		w.measure.Added()
-		w.queue.AddAfter(work, w.Window)
+		w.queue.AddAfter(work, window)
 	}
 	for _, f := range subscribers {
 		f(work, by)
 	}
+}
+
+// window is how long to collect. The lock is held.
+func (w *Writer) window() time.Duration {
+	if w.Clock.Since(w.lateAt) > longest {
+		w.late = 0 // of a burst that is over
+	}
+	return min(w.Window+lateness*w.late, max(w.Window, longest))
 }
 
 // OnUpdate has f called after every Update. F must not block.
@@ -203,16 +229,16 @@ func (w *Writer) Run(ctx context.Context) {
 func (w *Writer) Flush(ctx context.Context) error {
 	w.mu.Lock()
 	left := w.pending
-	w.pending = map[types.NamespacedName]*[sources]Mutation{}
+	w.pending = map[types.NamespacedName]*report{}
 	w.mu.Unlock()
 	slots := make(chan struct{}, w.Workers)
 	failures := make(chan error, len(left))
 	var running sync.WaitGroup
-	for work, mutations := range left {
+	for work, pending := range left {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			failures <- w.write(ctx, work, mutations)
+			failures <- w.write(ctx, work, &pending.mutations)
 		})
 	}
 	running.Wait()
@@ -230,37 +256,52 @@ func (w *Writer) next(ctx context.Context) bool {
 		return false
 	}
 	defer w.queue.Done(work)
-	w.mu.Lock()
-	mutations := w.pending[work]
-	delete(w.pending, work)
-	w.mu.Unlock()
-	if mutations == nil {
-		return true
-	}
-	err := w.Loop.Do(ctx, work, func(ctx context.Context) error { return w.write(ctx, work, mutations) })
+	var pending *report
+	err := w.Loop.Do(ctx, work, func(ctx context.Context) error {
+		if pending = w.take(work); pending == nil {
+			return nil
+		}
+		return w.write(ctx, work, &pending.mutations)
+	})
 	if err == nil {
 		w.queue.Forget(work)
 		return true
 	}
-	w.putBack(work, mutations)
+	if pending != nil {
+		w.putBack(work, pending)
+	}
 	controlloop.LogFailure(log.FromContext(ctx).WithName("report").WithValues("work", work), err, w.queue.NumRequeues(work)+1, false)
 	w.measure.Retried()
 	w.queue.AddRateLimited(work)
 	return true
 }
 
-// putBack makes pending again what could not be written, unless there is something newer.
-func (w *Writer) putBack(work types.NamespacedName, mutations *[sources]Mutation) {
+// take returns what is to be written, with what was reported until now; nil if there is nothing.
+func (w *Writer) take(work types.NamespacedName) *report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	pending := w.pending[work]
+	delete(w.pending, work)
+	if pending != nil && !pending.due.IsZero() {
+		w.lateAt = w.Clock.Now()
+		w.late += (max(0, w.lateAt.Sub(pending.due)) - w.late) / smoothing
+	}
+	return pending
+}
+
+// putBack makes pending again what could not be written, unless there is something newer.
+func (w *Writer) putBack(work types.NamespacedName, left *report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left.due = time.Time{} // how late it is then is up to the backoff
 	newer := w.pending[work]
 	if newer == nil {
-		w.pending[work] = mutations
+		w.pending[work] = left
 		return
 	}
-	for source, mutate := range mutations {
-		if newer[source] == nil {
-			newer[source] = mutate
+	for source, mutate := range left.mutations {
+		if newer.mutations[source] == nil {
+			newer.mutations[source] = mutate
 		}
 	}
 }

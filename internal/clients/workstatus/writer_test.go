@@ -3,6 +3,7 @@ package workstatus_test
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,10 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 var key = types.NamespacedName{Namespace: "karmada-es-member1", Name: "nginx"}
@@ -130,7 +133,12 @@ func (l live) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ..
 // start runs a writer until the bubble's test function ends.
 func start(t *testing.T, h *hub) (*workstatus.Writer, context.CancelFunc) {
 	t.Helper()
-	w, err := workstatus.New(workstatus.Config{Client: h, Live: live{hub: h}})
+	return startWith(t, workstatus.Config{Client: h, Live: live{hub: h}})
+}
+
+func startWith(t *testing.T, config workstatus.Config) (*workstatus.Writer, context.CancelFunc) {
+	t.Helper()
+	w, err := workstatus.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +186,55 @@ func TestUpdatesWithinTheWindowAreOneWrite(t *testing.T) {
 		}
 		if n := len(h.status().Conditions); n != 5 {
 			t.Errorf("the first write has %d conditions, want all five", n)
+		}
+	})
+}
+
+// TestTheWindowFollowsTheLoad has other work hold all slots when writes are due.
+func TestTheWindowFollowsTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		limiter := controlloop.NewLimiter(clock.RealClock{}, 1, time.Hour)
+		loops := controlloop.NewSet(nil, clock.RealClock{})
+		loops.Limit(limiter, "report")
+		w, stop := startWith(t, workstatus.Config{Client: h, Live: live{hub: h}, Loop: loops.Loop("report")})
+		defer stop()
+		var others []func()
+		for range goruntime.GOMAXPROCS(0) {
+			_, end := limiter.Acquire(t.Context())
+			others = append(others, end)
+		}
+		for i := range 40 { // of Works that are gone: nothing is written
+			w.Update(types.NamespacedName{Namespace: key.Namespace, Name: "gone-" + strconv.Itoa(i)}, workstatus.Apply, applied)
+		}
+		w.Update(key, workstatus.Apply, applied)
+		elapse(500 * time.Millisecond)
+		w.Update(key, workstatus.Observe, healthy)
+		for _, end := range others {
+			end()
+		}
+		synctest.Wait()
+		if h.count() != 1 || len(h.status().ManifestStatuses) != 1 {
+			t.Errorf("%d writes, status %+v: what was reported during the wait is not in the one write", h.count(), h.status())
+		}
+		unhealthy := func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+			healthy(work, status)
+			status.ManifestStatuses[0].Health = workv1alpha1.ResourceUnhealthy
+		}
+		w.Update(key, workstatus.Observe, unhealthy)
+		elapse(900 * time.Millisecond)
+		if h.count() != 1 {
+			t.Error("a window after late writes is as short as before")
+		}
+		elapse(101 * time.Millisecond)
+		if h.count() != 2 {
+			t.Error("the window is longer than a second")
+		}
+		elapse(2 * time.Second)
+		w.Update(key, workstatus.Observe, healthy)
+		elapse(50 * time.Millisecond)
+		if h.count() != 3 {
+			t.Error("the window is long after the load")
 		}
 	})
 }
