@@ -134,6 +134,24 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 	return linked, nil
 }
 
+// isCustomResource returns whether the resource is a custom one, or has no other form than one.
+func (c *chain) isCustomResource(group, resource string) bool {
+	switch group {
+	case "":
+		return false
+	case works.Group:
+		return true
+	}
+	return c.defines(schema.GroupResource{Group: group, Resource: resource})
+}
+
+// defines returns whether there is a definition of the resource.
+func (c *chain) defines(resource schema.GroupResource) bool {
+	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	_, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
+	return err == nil
+}
+
 // publishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
 // prepared and do not run yet: a hook that starts upstream's controller looks then whether there is anything to feed.
 func (c *chain) publishDocuments(ctx context.Context) {

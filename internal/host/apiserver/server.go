@@ -31,6 +31,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/definitions"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/drain"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/filters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/health"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/replicasets"
@@ -361,9 +362,9 @@ func (c *cleanups) run() {
 
 // wrap adds this package's own handlers in front of upstream's.
 func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
-	api = refuseProtobuf(api, linked.isCustomResource)
+	api = filters.RefuseProtobuf(api, linked.isCustomResource)
 	if s.cfg.Role == Hub {
-		api = narrow(refusePodWatch(api))
+		api = filters.Narrow(filters.RefusePodWatch(api))
 	}
 	if s.cfg.Front != nil {
 		api = s.cfg.Front(api)

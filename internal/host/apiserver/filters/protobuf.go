@@ -1,4 +1,4 @@
-package apiserver
+package filters
 
 import (
 	"mime"
@@ -10,13 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-
-	"github.com/flagship-k8s/flagship/internal/host/apiserver/works"
 )
 
-// refuseProtobuf answers 415 to a protobuf body sent to a custom resource. Upstream offers protobuf
+// RefuseProtobuf answers 415 to a protobuf body sent to a custom resource. Upstream offers protobuf
 // for them, has no strict decoder for it and panics.
-func refuseProtobuf(next http.Handler, isCustomResource func(group, resource string) bool) http.Handler {
+func RefuseProtobuf(next http.Handler, isCustomResource func(group, resource string) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
 			next.ServeHTTP(w, r)
@@ -34,22 +32,4 @@ func refuseProtobuf(next http.Handler, isCustomResource func(group, resource str
 			gv.WithResource(info.Resource).GroupResource(), info.Name, "custom resources take JSON or YAML, not protobuf", 0, false)
 		responsewriters.ErrorNegotiated(refusal, legacyscheme.Codecs, gv, w, r)
 	})
-}
-
-// isCustomResource returns whether the resource is a custom one, or has no other form than one.
-func (c *chain) isCustomResource(group, resource string) bool {
-	switch group {
-	case "":
-		return false
-	case works.Group:
-		return true
-	}
-	return c.defines(schema.GroupResource{Group: group, Resource: resource})
-}
-
-// defines returns whether there is a definition of the resource.
-func (c *chain) defines(resource schema.GroupResource) bool {
-	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
-	_, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
-	return err == nil
 }

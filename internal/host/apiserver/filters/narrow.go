@@ -1,4 +1,4 @@
-package apiserver
+package filters
 
 import (
 	"net/http"
@@ -11,9 +11,9 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// narrow restricts two requests of a karmada-agent, which it cannot do without, to objects of its own: it lists and watches all Clusters,
+// Narrow restricts two requests of a karmada-agent, which it cannot do without, to objects of its own: it lists and watches all Clusters,
 // and the Services of all namespaces. It sees its Cluster and the Services of its execution namespace, which has none.
-func narrow(next http.Handler) http.Handler {
+func Narrow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if selector := narrowed(r); selector != "" {
 			r = r.Clone(r.Context())

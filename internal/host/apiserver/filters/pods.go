@@ -1,4 +1,4 @@
-package apiserver
+package filters
 
 import (
 	"fmt"
@@ -23,8 +23,8 @@ func podCommands() []string {
 	return []string{"kubectl logs", "kubectl exec", "kubectl attach", "kubectl port-forward"}
 }
 
-// refusePodWatch answers these commands at once, since pods of workloads are in members.
-func refusePodWatch(next http.Handler) http.Handler {
+// RefusePodWatch answers these commands at once, since pods of workloads are in members.
+func RefusePodWatch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		if !ok || info.Verb != "watch" || info.APIGroup != "" || info.Resource != "pods" || info.Subresource != "" ||
