@@ -1,11 +1,18 @@
 package apiserver_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -220,5 +227,44 @@ func TestClusterRolesAreAggregated(t *testing.T) {
 			}
 		}
 		return "view does not include the new rule"
+	})
+}
+
+// TestCertificatesAreSigned: the controllers of this server run for the second time, as in TestMain, and no other part of the server watches
+// these requests.
+func TestCertificatesAreSigned(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "robot"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := clients.CertificatesV1().CertificateSigningRequests()
+	made, err := requests.Create(t.Context(), &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test",
+	}}
+	if _, err := requests.UpdateApproval(t.Context(), made.Name, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		switch signed, err := requests.Get(t.Context(), made.Name, metav1.GetOptions{}); {
+		case err != nil:
+			return err.Error()
+		case len(signed.Status.Certificate) == 0:
+			return fmt.Sprintf("the request is not signed: %v", signed.Status.Conditions)
+		}
+		return ""
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -154,18 +155,18 @@ func (c *chain) defines(resource schema.GroupResource) bool {
 
 // publishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
 // prepared and do not run yet: a hook that starts upstream's controller looks then whether there is anything to feed.
-func (c *chain) publishDocuments(ctx context.Context) {
+func (c *chain) publishDocuments(ctx context.Context, running *sync.WaitGroup) {
 	service := c.extensions.GenericAPIServer.OpenAPIV3VersionedService
 	if service == nil {
 		return
 	}
 	c.extensions.GenericAPIServer.OpenAPIV3VersionedService = nil
 	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
-	go func() {
+	running.Go(func() {
 		if err := documents.Run(ctx, definitions, service); err != nil {
 			log.FromContext(ctx).Error(err, "OpenAPI documents of custom resources are not published")
 		}
-	}()
+	})
 }
 
 // priorities orders groups and versions in discovery. A group version without a priority is not

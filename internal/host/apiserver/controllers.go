@@ -20,20 +20,15 @@ func (s *Server) RunControllers(ctx context.Context, client *rest.Config) error 
 	if s.cfg.Role != Hub {
 		return fmt.Errorf("a %s runs no controllers of its own", s.cfg.Role)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer cancel()
-		select {
-		case <-s.stopping:
-		case <-ctx.Done():
-		}
-	}()
-
+	ctx, end := untilClosed(ctx, s.stopping)
+	defer end()
 	cert, key := s.keys.AuthorityFiles()
-	loops, err := builtin.New(ctx, builtin.Config{
-		Client:        client,
-		Informers:     s.informers,
+	controllers, err := builtin.New(ctx, builtin.Config{
+		Client:    client,
+		Informers: s.informers,
+		// They outlive the controllers: an informer that has ended cannot be started again, and the next controllers share it.
+		StartInformers: func() { s.informers.Start(s.stopping) },
+
 		AuthorityCert: cert,
 		AuthorityKey:  key,
 		TokenKey:      s.keys.TokenKey(),
@@ -47,8 +42,9 @@ func (s *Server) RunControllers(ctx context.Context, client *rest.Config) error 
 	if err != nil {
 		return err
 	}
+	controllers.StartInformers(ctx)
 	var all sync.WaitGroup
-	for _, loop := range loops {
+	for _, loop := range controllers.Loops {
 		var ended atomic.Bool
 		s.AddLoop(loop.Name, func() error {
 			if ended.Load() && ctx.Err() == nil {
@@ -62,6 +58,8 @@ func (s *Server) RunControllers(ctx context.Context, client *rest.Config) error 
 		})
 	}
 	all.Wait()
+	end()
+	controllers.AwaitInformers()
 	return nil
 }
 

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +79,13 @@ func run(m *testing.M) int {
 	}
 	clients = kubernetes.NewForConfigOrDie(hub.LoopbackConfig())
 	objects = dynamic.NewForConfigOrDie(hub.LoopbackConfig())
+	// As a server that is no leader any more, and then is again.
+	lost, lose := context.WithCancel(ctx)
+	lose()
+	if err := hub.RunControllers(lost, hub.LoopbackConfig()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	controllers := make(chan error, 1)
 	go func() { controllers <- hub.RunControllers(ctx, hub.LoopbackConfig()) }()
 
@@ -88,7 +98,20 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if left := goroutines(); len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "%d goroutines outlive the server that started them:\n%s\n", len(left), strings.Join(left, "\n\n"))
+		return 1
+	}
 	return code
+}
+
+// goroutines are the stacks of those that were started by product code. Upstream's server does not wait for all of its own.
+func goroutines() []string {
+	stacks := make([]byte, 64<<20)
+	return slices.DeleteFunc(strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n"), func(stack string) bool {
+		_, creator, _ := strings.Cut(stack, "created by ")
+		return !strings.HasPrefix(creator, "github.com/flagship-k8s/flagship/internal/") || strings.Contains(creator, "_test.")
+	})
 }
 
 // quiet keeps upstream's many lines out of a test's output unless -v 1 or more is asked for.

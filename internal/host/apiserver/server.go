@@ -68,6 +68,10 @@ type Server struct {
 
 	rewriteFailures atomic.Int64
 
+	// requests ends what is not served in time when the server stops, and calls makes the requests of this process.
+	requests *drain.Requests
+	calls    *inprocess.Transport
+
 	stop     context.CancelFunc
 	stopping <-chan struct{} // closed by stop
 	served   chan struct{}   // closed when everything is served
@@ -111,8 +115,8 @@ func startReady(ctx context.Context, cfg Config) (*Server, error) {
 		_ = listener.Close()
 		return nil, err
 	}
-	serving, cancel := server.whileRunning(ctx)
-	defer cancel()
+	serving, end := untilClosed(ctx, server.stopped) // its requests wait for storage, which may have failed
+	defer end()
 	if err := server.awaitServed(serving); err != nil {
 		server.stop()
 		<-server.stopped
@@ -125,17 +129,21 @@ func startReady(ctx context.Context, cfg Config) (*Server, error) {
 	return server, nil
 }
 
-// whileRunning returns a context that ends with the server, too: its requests wait for storage, which may have failed.
-func (s *Server) whileRunning(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilClosed returns a context that ends when the channel is closed, too, and a function that ends it and waits for what this takes.
+func untilClosed(ctx context.Context, closed <-chan struct{}) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
 		defer cancel()
 		select {
-		case <-s.stopped:
+		case <-closed:
 		case <-ctx.Done():
 		}
-	}()
-	return ctx, cancel
+	})
+	return ctx, func() {
+		cancel()
+		waiting.Wait()
+	}
 }
 
 // awaitServed waits until everything is served.
@@ -260,7 +268,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	server := &Server{
 		cfg: cfg, keys: keys, storage: stored, loops: health.NewLoops(), converter: converter,
 		stop: cancel, stopping: running.Done(), served: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}),
-		informers: shared, events: inMemory,
+		informers: shared, events: inMemory, requests: drain.New(),
 		services: extensions.ServiceResolver,
 		address:  address,
 		loopback: clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),
@@ -270,14 +278,14 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if cfg.Role == Hub {
 		server.AddLoop(storageCheck, server.writable)
 	}
-	if err := server.serve(running, config, wrap, undo); err != nil {
+	if err := server.serve(running, &following, config, wrap, undo); err != nil {
 		return nil, err
 	}
 	return server, nil
 }
 
-// serve builds the servers and runs them until the context ends, then everything in undo.
-func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper, undo *cleanups) error {
+// serve builds the servers and runs them until the context ends, then everything in undo, which waits for following.
+func (s *Server) serve(running context.Context, following *sync.WaitGroup, config *app.Config, wrap wrapper, undo *cleanups) error {
 	var own *hubGroups
 	host := nativeHost(config, wrap)
 	if s.cfg.Role == Hub {
@@ -312,19 +320,29 @@ func (s *Server) serve(running context.Context, config *app.Config, wrap wrapper
 	if s.local, err = s.inProcess(linked.front.GenericAPIServer.Handler); err != nil {
 		return err
 	}
-	linked.publishDocuments(running)
-	go func() {
-		err := prepared.Run(running)
-		close(s.drained)
-		undo.run()
-		s.end(err)
-	}()
-	go func() {
+	linked.publishDocuments(running, following)
+	following.Go(func() { s.requests.Run(s.stopping, s.drained) })
+	following.Go(func() {
+		<-s.stopping
+		s.informers.Shutdown()
+	})
+	var watching sync.WaitGroup
+	undone := make(chan struct{})
+	watching.Go(func() {
 		select {
 		case <-s.storage.Failed():
 			s.end(s.storage.Failure()) // at once: the requests that are served wait for storage
-		case <-s.stopped:
+		case <-undone:
 		}
+	})
+	go func() { // Wait waits for it, unless storage has failed: then it may never end
+		err := prepared.Run(running)
+		close(s.drained)
+		s.calls.Close()
+		undo.run()
+		close(undone)
+		watching.Wait()
+		s.end(err)
 	}()
 	return nil
 }
@@ -345,7 +363,8 @@ func (s *Server) inProcess(handler http.Handler) (*rest.Config, error) {
 	}
 	config := rest.CopyConfig(s.loopback)
 	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = inprocess.NewTransport(handler, network, s.drained)
+	s.calls = inprocess.NewTransport(handler, network)
+	config.Transport = s.calls
 	return config, nil
 }
 
@@ -369,7 +388,7 @@ func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
 	if s.cfg.Front != nil {
 		api = s.cfg.Front(api)
 	}
-	return drain.Handler(s.stopping, s.stopped, s.loops.Handler(withPages(s.cfg.Pages, api)))
+	return s.requests.Handler(s.loops.Handler(withPages(s.cfg.Pages, api)))
 }
 
 func withPages(pages map[string]http.Handler, next http.Handler) http.Handler {

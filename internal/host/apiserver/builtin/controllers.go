@@ -37,9 +37,10 @@ const (
 type Config struct {
 	// Client is a configuration with all rights on the hub.
 	Client *rest.Config
-	// Informers are those of the API server itself, already running: what it watches anyway is not
-	// watched twice.
-	Informers informers.SharedInformerFactory
+	// Informers are those of the API server itself: what it watches anyway is not watched twice. StartInformers starts those that do not run
+	// yet, until the server ends.
+	Informers      informers.SharedInformerFactory
+	StartInformers func()
 	// AuthorityCert and AuthorityKey are files of the authority that signs client certificates.
 	AuthorityCert, AuthorityKey string
 	// TokenKey is the file of the key that signs service account tokens.
@@ -94,11 +95,31 @@ type builder struct {
 	authorities informers.SharedInformerFactory
 }
 
-// New builds the loops. Their informers start with StartInformers, which the first loop calls.
-func New(ctx context.Context, cfg Config) ([]Loop, error) {
+// Controllers are the built-in controllers of a hub.
+type Controllers struct {
+	// Loops run once StartInformers was called.
+	Loops   []Loop
+	builder *builder
+}
+
+// StartInformers starts the informers of the controllers: their own until the context ends.
+func (c Controllers) StartInformers(ctx context.Context) {
+	c.builder.cfg.StartInformers()
+	c.builder.public.Start(ctx.Done())
+	c.builder.authorities.Start(ctx.Done())
+}
+
+// AwaitInformers returns when the informers have ended that only the controllers use.
+func (c Controllers) AwaitInformers() {
+	c.builder.public.Shutdown()
+	c.builder.authorities.Shutdown()
+}
+
+// New builds the controllers.
+func New(ctx context.Context, cfg Config) (Controllers, error) {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(cfg.Client, "builtin-controllers"))
 	if err != nil {
-		return nil, fmt.Errorf("making the client of built-in controllers: %w", err)
+		return Controllers{}, fmt.Errorf("making the client of built-in controllers: %w", err)
 	}
 	b := &builder{cfg: cfg, public: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("kube-public"))}
 	steps := []func(context.Context) error{
@@ -109,18 +130,10 @@ func New(ctx context.Context, cfg Config) ([]Loop, error) {
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return nil, err
+			return Controllers{}, err
 		}
 	}
-	for i, loop := range b.loops {
-		b.loops[i].Run = func(ctx context.Context) {
-			b.cfg.Informers.Start(ctx.Done())
-			b.public.Start(ctx.Done())
-			b.authorities.Start(ctx.Done())
-			loop.Run(ctx)
-		}
-	}
-	return b.loops, nil
+	return Controllers{b.loops, b}, nil
 }
 
 func (b *builder) client(name string) (*rest.Config, kubernetes.Interface, error) {

@@ -49,7 +49,7 @@ func (b *builder) garbage(ctx context.Context) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
 	started := make(chan struct{})
 	collector, err := garbagecollector.NewGarbageCollector(ctx, client, objects, mapper,
-		garbagecollector.DefaultIgnoredResources(), newLeanInformers(b.cfg.Informers, objects), started)
+		garbagecollector.DefaultIgnoredResources(), newLeanInformers(b.cfg, objects), started)
 	if err != nil {
 		return fmt.Errorf("making %s: %w", name, err)
 	}
@@ -61,6 +61,7 @@ func (b *builder) garbage(ctx context.Context) error {
 		running.Go(func() { collector.Run(ctx, collectorWorkers, collectorSync) })
 		running.Go(func() { collector.Sync(ctx, served, collectorPeriod) })
 		running.Wait()
+		served.informers.Shutdown()
 	})
 	return nil
 }
@@ -69,14 +70,16 @@ func (b *builder) garbage(ctx context.Context) error {
 // whole objects of every built-in kind.
 type leanInformers struct {
 	shared informers.SharedInformerFactory
+	start  func()
 	client metadata.Interface
 	// watched are the resources the API server watches in full for its own sake.
 	watched sets.Set[schema.GroupResource]
 }
 
-func newLeanInformers(shared informers.SharedInformerFactory, client metadata.Interface) *leanInformers {
+func newLeanInformers(cfg Config, client metadata.Interface) *leanInformers {
 	return &leanInformers{
-		shared: shared,
+		shared: cfg.Informers,
+		start:  cfg.StartInformers,
 		client: client,
 		watched: sets.New(
 			schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "secrets"},
@@ -109,8 +112,8 @@ func (l *leanInformers) ForResource(resource schema.GroupVersionResource) (infor
 	return single, nil
 }
 
-// Start runs the informers that are shared. The others run with the collector's monitor of their kind.
-func (l *leanInformers) Start(stop <-chan struct{}) { l.shared.Start(stop) }
+// Start runs the informers that are shared, which end with the server. The others run with the collector's monitor of their kind.
+func (l *leanInformers) Start(<-chan struct{}) { l.start() }
 
 // monitoredInformer is an informer that ends with the garbage collector's monitor of its kind. Informers of a factory run until the
 // process ends, and list a kind that is gone again and again.

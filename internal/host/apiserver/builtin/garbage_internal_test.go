@@ -28,7 +28,7 @@ func TestAWatchEndsWithItsKind(t *testing.T) {
 		watches <- w
 		return true, w, nil
 	})
-	lean := newLeanInformers(informers.NewSharedInformerFactory(fake.NewClientset(), 0), client)
+	lean := newLeanInformers(Config{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0), StartInformers: func() {}}, client)
 	all := make(chan struct{})
 	defer close(all)
 	for _, life := range []string{"first", "second"} {

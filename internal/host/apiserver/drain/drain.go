@@ -9,25 +9,39 @@ import (
 // patience is how long a stopping server lets requests end on their own: less than its orderly end may take.
 const patience = 4 * time.Second
 
-// Handler cancels the contexts of requests 4 s after the server begins to stop, which closes the first channel, or when it has stopped, which
-// closes the second. The server waits for each request before it ends, and some wait for what does not come any more: the deletion of a
-// definition for its objects, a write for a webhook, an Explanation for the answers of members.
-func Handler(stopping, stopped <-chan struct{}, next http.Handler) http.Handler {
-	serving, cancel := context.WithCancel(context.Background())
-	go func() {
+// Requests cancels the contexts of the requests to a server that stops. The server waits for each request before it ends, and some wait for
+// what does not come any more: the deletion of a definition for its objects, a write for a webhook, an Explanation for the answers of members.
+type Requests struct {
+	// onEnd has a function called when the contexts end. The returned function undoes that.
+	onEnd func(func()) (undo func() bool)
+	end   context.CancelFunc
+}
+
+// New returns Requests whose contexts end when Run returns.
+func New() *Requests {
+	serving, end := context.WithCancel(context.Background())
+	return &Requests{onEnd: func(f func()) func() bool { return context.AfterFunc(serving, f) }, end: end}
+}
+
+// Run returns 4 s after the server begins to stop, which closes the first channel, or when it serves no request any more, which closes the
+// second.
+func (r *Requests) Run(stopping, drained <-chan struct{}) {
+	defer r.end()
+	<-stopping
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-drained:
+	}
+}
+
+// Handler passes each request on with a context that ends with Run, too.
+func (r *Requests) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		ctx, cancel := context.WithCancel(request.Context())
 		defer cancel()
-		<-stopping
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-stopped:
-		}
-	}()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(serving, cancel)()
-		next.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the context of the request
+		defer r.onEnd(cancel)()
+		next.ServeHTTP(w, request.WithContext(ctx)) //nolint:contextcheck // it is the context of the request
 	})
 }

@@ -156,7 +156,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 		Outlet: native.Outlet{Result: make(chan watch.Event), Done: done}, done: done,
 		stored: stored, changes: changes, past: past, name: name, predicate: opts.Predicate, revision: revision, version: version,
 	}
-	go m.run()
+	go m.run() // it ends with Stop and with the context, as the goroutines of upstream's watches do: nothing waits for those either
 	return m, nil
 }
 

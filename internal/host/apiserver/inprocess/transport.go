@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"k8s.io/streaming/pkg/httpstream"
 
@@ -21,15 +22,48 @@ var ErrStopped = errors.New("the API server in this process has stopped")
 type Transport struct {
 	handler http.Handler
 	network http.RoundTripper
-	stopped <-chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	// handled has what ends the context of each request whose handler runs.
+	handled map[*answer]context.CancelCauseFunc
+	running sync.WaitGroup
 }
 
 var _ http.RoundTripper = &Transport{}
 
 // NewTransport makes a Transport. Requests that take over their connection go through network, as there is
-// no connection here to take over. Once stopped is closed, requests fail with ErrStopped.
-func NewTransport(handler http.Handler, network http.RoundTripper, stopped <-chan struct{}) *Transport {
-	return &Transport{handler: handler, network: network, stopped: stopped}
+// no connection here to take over. Call Close when the server has ended.
+func NewTransport(handler http.Handler, network http.RoundTripper) *Transport {
+	return &Transport{handler: handler, network: network, handled: map[*answer]context.CancelCauseFunc{}}
+}
+
+// Close ends the requests that are being handled, and returns when their handlers have ended. Further requests fail with ErrStopped.
+func (t *Transport) Close() {
+	t.mu.Lock()
+	t.closed = true
+	for _, cancel := range t.handled {
+		cancel(ErrStopped)
+	}
+	t.mu.Unlock()
+	t.running.Wait()
+}
+
+// start runs the handler, unless the server has ended.
+func (t *Transport) start(answer *answer, request *http.Request, cancel context.CancelCauseFunc) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ErrStopped
+	}
+	t.handled[answer] = cancel
+	t.running.Go(func() {
+		serve(t.handler, answer, request)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.handled, answer)
+	})
+	return nil
 }
 
 // RoundTrip has the handler answer the request. It returns when the handler has begun to answer.
@@ -37,15 +71,13 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if httpstream.IsUpgradeRequest(request) {
 		return t.network.RoundTrip(request)
 	}
-	select {
-	case <-t.stopped:
-		closeBody(request)
-		return nil, ErrStopped
-	default:
-	}
-	ctx, cancel := handled(request.Context())
+	ctx, end, cancel := handled(request.Context())
 	answer := newAnswer(ctx, cancel)
-	go serve(t.handler, answer, received(ctx, request))
+	if err := t.start(answer, received(ctx, request), end); err != nil {
+		cancel()
+		closeBody(request)
+		return nil, err
+	}
 	select {
 	case <-answer.begun:
 	case <-request.Context().Done():
@@ -62,13 +94,13 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // handled returns the context in which a request is handled: it ends with that of the client, and has none of its values but the slot of
 // a reconcile, as if the request came through a connection. A request that is made while another one is handled would else be audited and
-// authorized as that one.
-func handled(client context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(controlloop.SlotOf(client).With(context.Background()))
-	stop := context.AfterFunc(client, func() { cancel(context.Cause(client)) })
-	return ctx, func() {
+// authorized as that one. The first function ends it with a cause, the second when it is not needed any more.
+func handled(client context.Context) (context.Context, context.CancelCauseFunc, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(controlloop.SlotOf(client).With(context.Background()))
+	stop := context.AfterFunc(client, func() { end(context.Cause(client)) })
+	return ctx, end, func() {
 		stop()
-		cancel(nil)
+		end(nil)
 	}
 }
 

@@ -24,7 +24,7 @@ func (w *wire) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func client(handler http.HandlerFunc) *http.Client {
-	return &http.Client{Transport: inprocess.NewTransport(handler, &wire{}, nil)}
+	return &http.Client{Transport: inprocess.NewTransport(handler, &wire{})}
 }
 
 func get(t *testing.T, c *http.Client) (*http.Response, error) {
@@ -241,7 +241,7 @@ func TestClosedReaderFreesTheHandler(t *testing.T) {
 
 func TestUpgradesTakeTheNetwork(t *testing.T) {
 	network := &wire{}
-	transport := inprocess.NewTransport(http.NotFoundHandler(), network, nil)
+	transport := inprocess.NewTransport(http.NotFoundHandler(), network)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub/exec", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -254,10 +254,46 @@ func TestUpgradesTakeTheNetwork(t *testing.T) {
 }
 
 func TestStoppedServer(t *testing.T) {
-	stopped := make(chan struct{})
-	close(stopped)
-	c := &http.Client{Transport: inprocess.NewTransport(http.NotFoundHandler(), &wire{}, stopped)}
+	transport := inprocess.NewTransport(http.NotFoundHandler(), &wire{})
+	transport.Close()
+	c := &http.Client{Transport: transport}
 	if _, err := get(t, c); !errors.Is(err, inprocess.ErrStopped) {
 		t.Errorf("got %v, want ErrStopped: etcd is gone, and a request to it would never end", err)
 	}
+}
+
+// TestCloseWaitsForHandlers: etcd ends after the server, and no handler may use it then.
+func TestCloseWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cancelled, mayEnd := make(chan error, 1), make(chan struct{})
+		transport := inprocess.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			cancelled <- context.Cause(r.Context())
+			<-mayEnd
+		}), &wire{})
+		response, err := get(t, &http.Client{Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			transport.Close()
+		}()
+		if err := <-cancelled; !errors.Is(err, inprocess.ErrStopped) {
+			t.Errorf("the context of the handler ended with %v, want ErrStopped", err)
+		}
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close has returned while a handler runs")
+		default:
+		}
+		close(mayEnd)
+		<-closed
+		if _, err := io.ReadAll(response.Body); !errors.Is(err, inprocess.ErrStopped) {
+			t.Errorf("the body ends with %v, want ErrStopped", err)
+		}
+	})
 }

@@ -76,7 +76,7 @@ func (s *Storage) watchBoth(ctx context.Context, key string, opts storage.ListOp
 		m.cancel()
 		return nil, err
 	}
-	go m.run(ctx, first)
+	go m.run(ctx, first) // it ends with Stop and with the context, as the goroutines of upstream's watches do: nothing waits for those either
 	return m, nil
 }
 

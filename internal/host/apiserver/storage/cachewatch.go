@@ -39,7 +39,7 @@ func (f cacheStorage) Watch(ctx context.Context, key string, opts storage.ListOp
 		return nil, err
 	}
 	w := &cacheWatch{storage: f, source: source, results: make(chan watch.Event), stopped: make(chan struct{})}
-	go w.run(ctx)
+	go w.run(ctx) // it ends with Stop and with the context, as the goroutines of upstream's watches do: nothing waits for those either
 	return w, nil
 }
 
