@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
@@ -37,9 +38,11 @@ const (
 )
 
 // Adapt keeps the process small without starving it: how eagerly garbage is collected follows how much is going on,
-// and what a burst took is given back after it. It sets the ratio and no limit: a process whose live memory comes near a
+// and what a burst took is given back after it, until the context ends or stop is called, which waits for the end. It sets the ratio and no limit: a process whose live memory comes near a
 // limit collects without end. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
-func Adapt(ctx context.Context) { adapt(ctx, memoryLook, busyRate, collectAt) }
+func Adapt(ctx context.Context) (stop func()) {
+	return start(ctx, func(ctx context.Context) { adapt(ctx, memoryLook, busyRate, collectAt) })
+}
 
 const (
 	// smallShare is by how much, in percent, the heap of a small process may outgrow what is live.
@@ -51,9 +54,22 @@ const (
 )
 
 // KeepSmall has garbage collected early, in a process that is idle most of the time and shares its machine: an agent. What a burst took is
-// given back after it. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
-func KeepSmall(ctx context.Context) {
-	adapt(ctx, smallLook, smallRate, func(int64, bool, bool) int { return smallShare })
+// given back after it, until the context ends or stop is called, which waits for the end. Whoever sets GOGC or GOMEMLIMIT has decided
+// otherwise.
+func KeepSmall(ctx context.Context) (stop func()) {
+	return start(ctx, func(ctx context.Context) {
+		adapt(ctx, smallLook, smallRate, func(int64, bool, bool) int { return smallShare })
+	})
+}
+
+func start(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // adapt reads every period what happens, and sets the ratio that share returns for it. A process that allocates more than rate, in bytes a

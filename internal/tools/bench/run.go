@@ -158,10 +158,10 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*Stand)
 	}
 	defer func() { err = errors.Join(err, f.Stop()) }()
 	s, err := newStand(ctx, f)
+	defer s.close()
 	if err != nil {
 		return nil, err
 	}
-	defer s.done()
 	var results []Result
 	for i, scenario := range scenarios(s) {
 		if !scenario.wanted {

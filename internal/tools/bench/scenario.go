@@ -17,9 +17,8 @@ import (
 // Stand is a fleet with observers on every API server.
 type Stand struct {
 	*fleet.Fleet
-	Top  *fleet.Cluster
-	far  map[string]*fleet.Cluster
-	done context.CancelFunc
+	Top *fleet.Cluster
+	far map[string]*fleet.Cluster
 
 	mu sync.Mutex
 	// writes are how long the bench's own writes took in the current phase, in seconds.
@@ -36,25 +35,29 @@ func (s *Stand) write(request func() error) error {
 	return err
 }
 
-func newStand(ctx context.Context, f *fleet.Fleet) (*Stand, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &Stand{Fleet: f, far: map[string]*fleet.Cluster{}, done: cancel}
-	var err error
+// newStand connects to a fleet. It is to be closed after an error, too.
+func newStand(ctx context.Context, f *fleet.Fleet) (s *Stand, err error) {
+	s = &Stand{Fleet: f, far: map[string]*fleet.Cluster{}}
 	if s.Top, err = fleet.Connect(ctx, f.Hub, true); err != nil {
-		cancel()
-		return nil, err
+		return s, err
 	}
 	for name, cfg := range f.Members {
 		if s.far[name], err = fleet.Connect(ctx, cfg, false); err != nil {
-			cancel()
-			return nil, err
+			return s, err
 		}
 		if err := s.far[name].ReportReady(ctx); err != nil {
-			cancel()
-			return nil, err
+			return s, err
 		}
 	}
 	return s, fleet.CreateNamespace(ctx, s.Top, nil)
+}
+
+// close ends what watches the clusters.
+func (s *Stand) close() {
+	s.Top.Close()
+	for _, member := range s.far {
+		member.Close()
+	}
 }
 
 // everywhere waits until a condition holds in every member.

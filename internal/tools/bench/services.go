@@ -117,7 +117,7 @@ func watchSlices(ctx context.Context, s *fleet.Cluster) error {
 	if _, err := typed.Discovery().V1().EndpointSlices().Informer().AddEventHandler(s.Handler("slice")); err != nil {
 		return fmt.Errorf("watching slices: %w", err)
 	}
-	typed.Start(ctx.Done())
+	s.Run(typed)
 	typed.WaitForCacheSync(ctx.Done())
 	return nil
 }

@@ -41,12 +41,12 @@ func (m *member) startAgent() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.agent = p
-	go func() {
+	m.reaping.Go(func() {
 		<-p.Exited
 		if !p.Asked.Load() {
 			m.onEnd(name, child.Ending(p.Err))
 		}
-	}()
+	})
 	return nil
 }
 

@@ -132,7 +132,7 @@ func (p *Playground) serveControl(ctx context.Context, l net.Listener) {
 		if err != nil {
 			return
 		}
-		go p.answer(ctx, conn)
+		p.answering.Go(func() { p.answer(ctx, conn) })
 	}
 }
 
@@ -140,6 +140,7 @@ func (p *Playground) answer(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	const readPatience = 10 * time.Second
 	_ = conn.SetReadDeadline(time.Now().Add(readPatience))
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })() // the playground ends
 	var ask request
 	if json.NewDecoder(conn).Decode(&ask) != nil {
 		return

@@ -46,6 +46,8 @@ type member struct {
 	run   *child.Process
 	agent *child.Process
 	state State
+	// reaping follows the ends of processes.
+	reaping sync.WaitGroup
 }
 
 const (
@@ -111,7 +113,7 @@ func (m *member) startServer(ctx context.Context) error {
 		return fmt.Errorf("starting %s: %w", m.record.Name, err)
 	}
 	m.set(p, Starting)
-	go m.reap(p)
+	m.reaping.Go(func() { m.reap(p) })
 	select {
 	case err = <-p.Ready:
 	case <-ctx.Done():
@@ -171,6 +173,7 @@ func (m *member) stop() {
 		m.setIfCurrent(p, Stopped)
 	}
 	ending.Wait()
+	m.reaping.Wait()
 }
 
 // pause freezes the process: it holds its connections and answers nothing.

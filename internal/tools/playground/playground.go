@@ -33,6 +33,8 @@ type Playground struct {
 	// stopped is closed when nothing runs any more.
 	stopped chan struct{}
 	closers []func()
+	// answering serves the control socket until closers have closed it.
+	answering sync.WaitGroup
 }
 
 // errHubEnded is why a playground ends whose hub did so by itself.
@@ -153,7 +155,7 @@ func (p *Playground) bringUp(ctx, life context.Context) error {
 		return err
 	}
 	p.closers = append(p.closers, func() { _ = l.Close(); removeSocket(p.config.DataDir) })
-	go p.serveControl(life, l)
+	p.answering.Go(func() { p.serveControl(life, l) })
 
 	hubServes := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
@@ -232,6 +234,7 @@ func (p *Playground) untilDone(life context.Context) {
 		}
 	}
 	p.close()
+	p.answering.Wait()
 	close(p.stopped)
 }
 

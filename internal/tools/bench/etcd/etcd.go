@@ -12,11 +12,14 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
 	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
 // Serve runs etcd on a directory in this process, prints its URL, and ends with its input.
 func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
+	ctx, cancel := child.Bind(ctx, in)
+	defer cancel()
 	ports := machine.NewPortChooser()
 	defer ports.Close()
 	config := embed.NewConfig()
@@ -46,16 +49,9 @@ func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, config.ListenClientUrls[0].String()); err != nil {
 		return fmt.Errorf("printing the address of etcd: %w", err)
 	}
-	parent := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(io.Discard, in)
-		parent <- err
-	}()
 	select {
 	case err := <-server.Err():
 		return fmt.Errorf("running etcd: %w", err)
-	case err := <-parent: // it has ended
-		return err
 	case <-ctx.Done():
 		return nil
 	}

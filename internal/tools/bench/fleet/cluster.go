@@ -84,8 +84,32 @@ type Cluster struct {
 	*Observer
 	Kube    kubernetes.Interface
 	Dynamic dynamic.Interface
+
+	cancel  context.CancelFunc
+	closed  <-chan struct{}
+	running sync.WaitGroup
 }
 
+// Close ends all that watches the cluster, and waits for it. A nil Cluster has nothing to end.
+func (s *Cluster) Close() {
+	if s == nil {
+		return
+	}
+	s.cancel()
+	s.running.Wait()
+}
+
+// Run starts the informers of a factory, which run until Close.
+func (s *Cluster) Run(factory interface {
+	Start(stop <-chan struct{})
+	Shutdown()
+},
+) {
+	factory.Start(s.closed)
+	s.running.Go(factory.Shutdown)
+}
+
+// Connect begins to watch a cluster, until the context ends or Close is called.
 func Connect(ctx context.Context, cfg *rest.Config, hub bool) (*Cluster, error) {
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -95,24 +119,28 @@ func Connect(ctx context.Context, cfg *rest.Config, hub bool) (*Cluster, error) 
 	if err != nil {
 		return nil, fmt.Errorf("building a client: %w", err)
 	}
-	s := &Cluster{Observer: newObserver(), Kube: kube, Dynamic: dyn}
+	watching, cancel := context.WithCancel(ctx)
+	s := &Cluster{Observer: newObserver(), Kube: kube, Dynamic: dyn, cancel: cancel, closed: watching.Done()}
 	typed := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(Namespace))
 	if _, err := typed.Apps().V1().Deployments().Informer().AddEventHandler(s.Handler("deployment")); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("watching deployments: %w", err)
 	}
 	if _, err := typed.Core().V1().ConfigMaps().Informer().AddEventHandler(s.Handler("configmap")); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("watching configmaps: %w", err)
 	}
-	typed.Start(ctx.Done())
+	s.Run(typed)
 	typed.WaitForCacheSync(ctx.Done())
 	if !hub {
 		return s, nil
 	}
 	untyped := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
 	if _, err := untyped.ForResource(works).Informer().AddEventHandler(s.Handler("work")); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("watching works: %w", err)
 	}
-	untyped.Start(ctx.Done())
+	s.Run(untyped)
 	untyped.WaitForCacheSync(ctx.Done())
 	return s, nil
 }
@@ -123,7 +151,10 @@ func (s *Cluster) ReportReady(ctx context.Context) error {
 	todo := make(chan *appsv1.Deployment, 4096)
 	note := func(obj any) {
 		if d, ok := obj.(*appsv1.Deployment); ok && d.Status.ObservedGeneration != d.Generation {
-			todo <- d
+			select {
+			case todo <- d:
+			case <-s.closed:
+			}
 		}
 	}
 	_, err := factory.Apps().V1().Deployments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -134,18 +165,18 @@ func (s *Cluster) ReportReady(ctx context.Context) error {
 		return fmt.Errorf("watching deployments: %w", err)
 	}
 	for range 4 {
-		go func() {
+		s.running.Go(func() {
 			for {
 				select {
 				case d := <-todo:
 					s.patchReady(ctx, d)
-				case <-ctx.Done():
+				case <-s.closed:
 					return
 				}
 			}
-		}()
+		})
 	}
-	factory.Start(ctx.Done())
+	s.Run(factory)
 	factory.WaitForCacheSync(ctx.Done())
 	return nil
 }

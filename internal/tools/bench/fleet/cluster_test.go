@@ -57,10 +57,10 @@ func TestObjectsOfOtherKindsAreNotCounted(t *testing.T) {
 }
 
 func TestAPlaygroundThatEndsIsNotReady(t *testing.T) {
-	if err := waitReady(strings.NewReader("starting\nFlagship is ready: …\n"), io.Discard); err != nil {
+	if err := new(Fleet).waitReady(strings.NewReader("starting\nFlagship is ready: …\n"), io.Discard); err != nil {
 		t.Errorf("a playground that is ready: %v", err)
 	}
-	if err := waitReady(strings.NewReader("starting\nerror: no memory\n"), io.Discard); err == nil {
+	if err := new(Fleet).waitReady(strings.NewReader("starting\nerror: no memory\n"), io.Discard); err == nil {
 		t.Error("a playground that ended counts as ready")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,8 +24,10 @@ const clockTicks = 100
 
 // Fleet is a running hub with its members.
 type Fleet struct {
-	cmd     *exec.Cmd
-	dir     string
+	cmd *exec.Cmd
+	dir string
+	// reading drops what the process prints once it is ready, until it ends.
+	reading sync.WaitGroup
 	Hub     *rest.Config
 	Members map[string]*rest.Config
 }
@@ -48,7 +51,7 @@ func Start(ctx context.Context, binary string, members int, log io.Writer, flags
 		return nil, fmt.Errorf("starting the playground: %w", err)
 	}
 	f := &Fleet{cmd: cmd, dir: dir, Members: map[string]*rest.Config{}}
-	if err := waitReady(out, log); err != nil {
+	if err := f.waitReady(out, log); err != nil {
 		return nil, errors.Join(err, f.Stop())
 	}
 	if f.Hub, err = clientConfig(filepath.Join(dir, "hub.kubeconfig")); err != nil {
@@ -78,7 +81,7 @@ func Serve(ctx context.Context, binary, dir string, port int, log io.Writer, fla
 		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}
 	f := &Fleet{cmd: cmd, dir: dir}
-	if err := waitReady(out, io.Discard); err != nil {
+	if err := f.waitReady(out, io.Discard); err != nil {
 		return nil, errors.Join(err, f.End())
 	}
 	if f.Hub, err = clientConfig(filepath.Join(dir, "hub.kubeconfig")); err != nil {
@@ -99,7 +102,7 @@ func ServeAlso(ctx context.Context, binary string, first *Fleet, dir string, por
 func (f *Fleet) End() error {
 	err := f.cmd.Process.Signal(syscall.SIGTERM)
 	if err == nil {
-		_ = f.cmd.Wait() // how it ends is no result
+		f.Wait()
 	}
 	return err
 }
@@ -113,14 +116,17 @@ func (f *Fleet) Signal(s os.Signal) error {
 }
 
 // Wait returns when the process has ended.
-func (f *Fleet) Wait() { _ = f.cmd.Wait() } // how it ends is no result
+func (f *Fleet) Wait() {
+	f.reading.Wait()
+	_ = f.cmd.Wait() // how it ends is no result
+}
 
-func waitReady(out io.Reader, log io.Writer) error {
+func (f *Fleet) waitReady(out io.Reader, log io.Writer) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		fmt.Fprintln(log, "  "+lines.Text())
 		if strings.HasPrefix(lines.Text(), "Flagship is ready") {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
+			f.reading.Go(func() { _, _ = io.Copy(io.Discard, out) })
 			return nil
 		}
 	}

@@ -93,6 +93,7 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	if b.hub, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return Result{}, err
 	}
+	defer b.hub.Close()
 	if err := fleet.CreateNamespace(ctx, b.hub, nil); err != nil {
 		return Result{}, err
 	}
@@ -100,6 +101,7 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 		if b.members[name], err = fleet.Connect(ctx, config, false); err != nil {
 			return Result{}, err
 		}
+		defer b.members[name].Close()
 	}
 	stop, err := b.startAgent(ctx, f.Dir())
 	if err != nil {

@@ -144,21 +144,24 @@ func (h *hub) profile(ctx context.Context, dir, step string) func() error {
 type readiness struct {
 	mu    sync.Mutex
 	ready map[string]time.Time // since when, as seen here
-	stop  context.CancelFunc
+	stop  func()
 }
 
 var clusters = clusterv1alpha1.SchemeGroupVersion.WithResource("clusters")
 
 func (h *hub) watchReadiness(ctx context.Context) (*readiness, error) {
-	ctx, stop := context.WithCancel(ctx)
-	r := &readiness{ready: map[string]time.Time{}, stop: stop}
+	ctx, cancel := context.WithCancel(ctx)
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(h.dynamic, 0)
+	r := &readiness{ready: map[string]time.Time{}, stop: func() {
+		cancel()
+		factory.Shutdown()
+	}}
 	_, err := factory.ForResource(clusters).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    r.see,
 		UpdateFunc: func(_, obj any) { r.see(obj) },
 	})
 	if err != nil {
-		stop()
+		r.stop()
 		return nil, fmt.Errorf("watching clusters: %w", err)
 	}
 	factory.Start(ctx.Done())

@@ -165,6 +165,11 @@ func (b *bench) withMembers(ctx context.Context, dir string, ports *machine.Port
 	if err := fleet.CreateNamespace(ctx, &fleet.Cluster{Kube: b.kube}, nil); err != nil {
 		return err
 	}
+	defer func() {
+		if b.readied != nil {
+			b.readied.stop()
+		}
+	}()
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error

@@ -39,6 +39,9 @@ type CrowdOptions struct {
 // lonely is the namespace with one object.
 const lonely = "bench-lonely"
 
+// crowdClusters is how many clusters the crowd is placed in.
+const crowdClusters = 3
+
 // RunCrowd measures what a policy that selects thousands of objects does to others, and what one change among them costs.
 func RunCrowd(ctx context.Context, o CrowdOptions) (err error) {
 	fmt.Fprintf(o.Log, "Starting a hub\n")
@@ -51,6 +54,8 @@ func RunCrowd(ctx context.Context, o CrowdOptions) (err error) {
 	if c.Top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return err
 	}
+	defer c.Top.Close()
+	defer c.keepBreathing(ctx, crowdClusters)()
 	for _, step := range []func(context.Context) error{c.gather, c.place, c.changeOne} {
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
 		err := step(timed)
@@ -74,7 +79,7 @@ type crowd struct {
 
 // gather makes all there is but the policies.
 func (c *crowd) gather(ctx context.Context) error {
-	if err := c.makeClusters(ctx, ScheduleOptions{Clusters: 3}); err != nil {
+	if err := c.makeClusters(ctx, ScheduleOptions{Clusters: crowdClusters}); err != nil {
 		return err
 	}
 	for _, name := range []string{fleet.Namespace, lonely} {
@@ -102,7 +107,11 @@ func (c *crowd) gather(ctx context.Context) error {
 
 // place creates the policy of the crowd and then that of the one, and counts who came first.
 func (c *crowd) place(ctx context.Context) error {
-	done, err := c.watch(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	done, err := c.watch(ctx, &watching)
 	if err != nil {
 		return err
 	}
@@ -146,8 +155,8 @@ func (c *crowd) place(ctx context.Context) error {
 	return nil
 }
 
-// watch notes when each binding is scheduled first.
-func (c *crowd) watch(ctx context.Context) (*tally, error) {
+// watch notes when each binding is scheduled first, until the context ends.
+func (c *crowd) watch(ctx context.Context, running *sync.WaitGroup) (*tally, error) {
 	client, err := workClient(c.Hub)
 	if err != nil {
 		return nil, err
@@ -169,7 +178,7 @@ func (c *crowd) watch(ctx context.Context) (*tally, error) {
 		ListerWatcher: cache.NewListWatchFromClient(client, bindings.Resource, metav1.NamespaceAll, fields.Everything()),
 		ObjectType:    &workv1alpha2.ResourceBinding{}, Handler: done,
 	})
-	go informer.RunWithContext(ctx)
+	running.Go(func() { informer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil, fmt.Errorf("watching bindings: %w", context.Cause(ctx))
 	}

@@ -77,9 +77,11 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 	if s.Top, err = fleet.Connect(ctx, f.Hub, false); err != nil {
 		return err
 	}
+	defer s.Top.Close()
 	if err := fleet.CreateNamespace(ctx, s.Top, map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}); err != nil {
 		return err
 	}
+	defer s.keepBreathing(ctx, o.Clusters)()
 	fmt.Fprintf(o.Log, "Making %d clusters\n", o.Clusters)
 	within := func(step func(context.Context, ScheduleOptions) error) error {
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
@@ -112,8 +114,10 @@ func (s *stand) makeClusters(ctx context.Context, o ScheduleOptions) error {
 	if _, err := factory.Core().V1().Namespaces().Informer().AddEventHandler(spaces); err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer factory.Shutdown()
+	defer cancel()
 	factory.Start(ctx.Done())
-	go s.keepBreathing(context.WithoutCancel(ctx), o.Clusters)
 	err := bench.Parallel(ctx, 10, o.Clusters, func(ctx context.Context, i int) error {
 		cluster := paperCluster(i)
 		resource := s.Top.Dynamic.Resource(clusters)
@@ -174,15 +178,28 @@ const (
 	breath = silence / 3
 )
 
-// keepBreathing renews the leases of all clusters until the hub ends.
-func (s *stand) keepBreathing(ctx context.Context, clusters int) {
-	pause := time.NewTicker(breath)
-	defer pause.Stop()
-	for range pause.C {
-		err := bench.Parallel(ctx, 2, clusters, func(ctx context.Context, i int) error { return s.breathe(ctx, paperCluster(i).Name) })
-		if err != nil {
-			return
+// keepBreathing renews the leases of all clusters until stop is called.
+func (s *stand) keepBreathing(ctx context.Context, clusters int) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		pause := time.NewTicker(breath)
+		defer pause.Stop()
+		for {
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+				return
+			}
+			err := bench.Parallel(ctx, 2, clusters, func(ctx context.Context, i int) error { return s.breathe(ctx, paperCluster(i).Name) })
+			if err != nil {
+				return
+			}
 		}
+	})
+	return func() {
+		cancel()
+		renewing.Wait()
 	}
 }
 
@@ -214,7 +231,11 @@ func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
 		ListerWatcher: cache.NewListWatchFromClient(work, bindings.Resource, fleet.Namespace, fields.Everything()),
 		ObjectType:    &workv1alpha2.ResourceBinding{}, Handler: done,
 	})
-	go watch.RunWithContext(ctx)
+	watching, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { watch.RunWithContext(watching) })
 	if !cache.WaitForCacheSync(ctx.Done(), watch.HasSynced) {
 		return fmt.Errorf("watching bindings: %w", context.Cause(ctx))
 	}

@@ -66,6 +66,7 @@ type Arrival struct {
 type Server struct {
 	members []*listening
 	Description
+	running sync.WaitGroup
 }
 
 // listening is a stand-in with its server.
@@ -76,9 +77,10 @@ type listening struct {
 
 	mu     sync.Mutex
 	server *http.Server
+	served sync.WaitGroup
 }
 
-// Start runs a number of stand-ins until ctx ends.
+// Start runs a number of stand-ins until ctx ends; Wait returns when they have ended.
 func Start(ctx context.Context, count int) (*Server, error) {
 	config, ca, err := newTLS()
 	if err != nil {
@@ -108,10 +110,13 @@ func Start(ctx context.Context, count int) (*Server, error) {
 	}
 	s.Control = "http://" + control.Addr().String()
 	controlServer := &http.Server{Handler: s.control(), ReadHeaderTimeout: time.Minute}
-	go func() { _ = controlServer.Serve(control) }()
-	go s.run(ctx, controlServer)
+	s.running.Go(func() { _ = controlServer.Serve(control) })
+	s.running.Go(func() { s.run(ctx, controlServer) })
 	return s, nil
 }
+
+// Wait returns when all servers have ended, which they do with the context of Start.
+func (s *Server) Wait() { s.running.Wait() }
 
 // run sends bookmarks until ctx ends, and then ends all servers.
 func (s *Server) run(ctx context.Context, control *http.Server) {
@@ -147,7 +152,7 @@ func (l *listening) open() error {
 	l.address = listener.Addr().String()
 	server := &http.Server{Handler: l.Member, TLSConfig: l.tls.Clone(), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	l.server = server
-	go func() { _ = server.ServeTLS(listener, "", "") }()
+	l.served.Go(func() { _ = server.ServeTLS(listener, "", "") })
 	return nil
 }
 
@@ -157,6 +162,7 @@ func (l *listening) close() {
 	defer l.mu.Unlock()
 	if l.server != nil {
 		_ = l.server.Close()
+		l.served.Wait()
 		l.server = nil
 	}
 }

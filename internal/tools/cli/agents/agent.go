@@ -73,7 +73,7 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 			reloader := f.reloader(cmd.Flags())
 			o.Collectors = reloader.Collectors()
 			defer reloader.Start(cmd.Context())()
-			go memory.KeepSmall(cmd.Context())
+			defer memory.KeepSmall(cmd.Context())()
 			fmt.Fprintf(s.Out, "The agent of %s runs; see the cluster become ready: kubectl get cluster %s\n", o.Cluster, o.Cluster)
 			return agent.Run(cmd.Context(), *o)
 		},

@@ -140,7 +140,7 @@ environment over the file.`,
 				return err
 			}
 			defer reloader.Start(c.Context())()
-			go memory.Adapt(c.Context())
+			defer memory.Adapt(c.Context())()
 			kubeconfig := filepath.Join(o.Server.DataDir, cli.HubKubeconfig)
 			if err := h.WriteKubeconfig(kubeconfig); err != nil {
 				return err

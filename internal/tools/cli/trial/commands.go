@@ -22,10 +22,22 @@ func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{newDemoCommand(s), newUpCommand(s), newMemberCommand(s), newMemberProcessCommand(), newAgentProcessCommand(s), newBenchCommand(s)}
 }
 
+// hub is a control plane in this process, whose memory is adapted while it runs.
+type hub struct {
+	*controlplane.Hub
+	stopAdapting func()
+}
+
+// Wait implements playground.Hub.
+func (h hub) Wait() error {
+	defer h.stopAdapting()
+	return h.Hub.Wait()
+}
+
 // startHub runs the playground's control plane in this process.
 func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
 	cli.LogTo(o.Log)
-	go memory.Adapt(ctx)
+	stop := memory.Adapt(ctx)
 	h, err := controlplane.Start(ctx, controlplane.Options{
 		Server: controlplane.Server{
 			Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true,
@@ -37,9 +49,10 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 		},
 	})
 	if err != nil {
-		return nil, err // not h: a nil *hub.Hub in the interface would not be nil
+		stop()
+		return nil, err
 	}
-	return h, nil
+	return hub{h, stop}, nil
 }
 
 // join makes the cluster of a kubeconfig file a member.

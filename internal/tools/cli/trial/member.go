@@ -109,7 +109,7 @@ func newMemberProcessCommand() *cobra.Command {
 			child := child.NewChild()
 			ctx, cancel := child.Bind(cmd.Context())
 			defer cancel()
-			go memory.Adapt(ctx)
+			defer memory.Adapt(ctx)()
 			var reported sync.Once
 			var reportErr error
 			report := func(err error) { reported.Do(func() { reportErr = child.Report(err) }) }

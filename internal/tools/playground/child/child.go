@@ -29,9 +29,17 @@ func NewChild() *Child {
 
 // Bind returns a context that ends with the parent, whose end closes the life line however it came about.
 func (c *Child) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	return Bind(ctx, c.life)
+}
+
+// Bind returns a context that ends with the input of this process: the other end of that pipe is closed when the process that started this
+// one ends, however it does.
+func Bind(ctx context.Context, input io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	// Nothing waits for this goroutine. Package os opens the standard input without the poller, so that neither a deadline nor Close ends a
+	// read, and the process ends after the context.
 	go func() {
-		_, _ = io.Copy(io.Discard, c.life)
+		_, _ = io.Copy(io.Discard, input)
 		cancel(ErrParentGone)
 	}()
 	return ctx, func() { cancel(nil) }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,6 +29,8 @@ type Process struct {
 	Err    error
 	// Asked is set before this process ends the child on purpose.
 	Asked atomic.Bool
+	// reporting reads the report, whose pipe the end of the process closes.
+	reporting sync.WaitGroup
 }
 
 // readyFD is the descriptor a member reports on: the first one after the standard three.
@@ -63,7 +66,7 @@ func Spawn(executable string, args []string, out io.Writer) (*Process, error) {
 	if err := <-started; err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", executable, err), reports.Close())
 	}
-	go p.readReport(reports)
+	p.reporting.Go(func() { p.readReport(reports) })
 	return p, nil
 }
 
@@ -110,6 +113,7 @@ func (p *Process) WaitAtRest() {
 // End signals the child to end, and kills it if it has not ended after patience.
 func (p *Process) End(patience time.Duration) {
 	p.Asked.Store(true)
+	defer p.reporting.Wait()
 	_ = p.stdin.Close()
 	_ = p.Signal(syscall.SIGTERM)
 	_ = p.Signal(syscall.SIGCONT)

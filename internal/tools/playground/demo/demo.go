@@ -45,8 +45,10 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, c.Namespace, nil)
+	defer factory.Shutdown()
 	defer stop()
-	w, err := watch(watching, client, c.Namespace, objects)
+	w, err := watch(watching, factory, objects)
 	if err != nil {
 		return err
 	}
@@ -90,9 +92,8 @@ type watcher struct {
 	changed chan struct{}
 }
 
-func watch(ctx context.Context, client dynamic.Interface, namespace string, objects []applied) (*watcher, error) {
+func watch(ctx context.Context, factory dynamicinformer.DynamicSharedInformerFactory, objects []applied) (*watcher, error) {
 	w := &watcher{caches: map[schema.GroupVersionResource]cache.Indexer{}, changed: make(chan struct{}, 1)}
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, namespace, nil)
 	if err := w.follow(factory, bindings); err != nil {
 		return nil, err
 	}

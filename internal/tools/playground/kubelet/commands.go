@@ -42,6 +42,7 @@ func (c container) AttachContainer(ctx context.Context, _, _, _ string, in io.Re
 	ctx, cancel := context.WithTimeout(ctx, streamIdle)
 	defer cancel()
 	if in != nil {
+		// A read of a stream has no deadline: it ends when the caller closes the connection, after this method.
 		go func() {
 			defer cancel()
 			t.copyInput(io.Discard)

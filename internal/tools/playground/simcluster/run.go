@@ -133,7 +133,7 @@ func startParts(ctx context.Context, group *errgroup.Group, c Config, server *ap
 	if err := startDevices(ctx, client, nodes, c.Devices); err != nil {
 		return err
 	}
-	if err := startVolumes(ctx, client); err != nil {
+	if err := startVolumes(ctx, group, client); err != nil {
 		return err
 	}
 	if err := waitForNodes(ctx, client, nodes); err != nil {
@@ -155,7 +155,7 @@ func partConfig(loopback *rest.Config) *rest.Config {
 // still do then is of no use.
 func waitAtMost(ctx context.Context, server *apiserver.Server, group *errgroup.Group) error {
 	done := make(chan error, 1)
-	go func() { done <- group.Wait() }()
+	go func() { done <- group.Wait() }() // what lasts longer than stopPatience ends with the process
 	select {
 	case err := <-done:
 		return err

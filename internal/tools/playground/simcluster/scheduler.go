@@ -53,6 +53,7 @@ func startScheduler(ctx context.Context, group *errgroup.Group, client kubernete
 		return fmt.Errorf("filling the scheduler's cache: %w", err)
 	}
 	group.Go(func() error {
+		defer factory.Shutdown()
 		defer broadcaster.Shutdown()
 		s.Run(ctx)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,8 +40,8 @@ type volumeTask struct {
 	claim, volume string
 }
 
-// startVolumes installs the storage class and serves its claims until the context is done.
-func startVolumes(ctx context.Context, client kubernetes.Interface) error {
+// startVolumes installs the storage class and has the group serve its claims until the context is done.
+func startVolumes(ctx context.Context, group *errgroup.Group, client kubernetes.Interface) error {
 	if err := ensureStorageClass(ctx, client); err != nil {
 		return err
 	}
@@ -61,8 +62,12 @@ func startVolumes(ctx context.Context, client kubernetes.Interface) error {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	go v.work(ctx)
-	context.AfterFunc(ctx, v.queue.ShutDown)
+	group.Go(func() error {
+		defer factory.Shutdown()
+		defer context.AfterFunc(ctx, v.queue.ShutDown)()
+		v.work(ctx)
+		return nil
+	})
 	return nil
 }
 

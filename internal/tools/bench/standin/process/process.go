@@ -17,24 +17,24 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
 	"github.com/flagship-k8s/flagship/internal/tools/bench/standin"
+	"github.com/flagship-k8s/flagship/internal/tools/playground/child"
 )
 
 // Serve runs stand-ins in this process, prints how to reach them, and ends with its input.
 func Serve(ctx context.Context, count int, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := child.Bind(ctx, in)
 	defer cancel()
 	s, err := standin.Start(ctx, count)
 	if err != nil {
 		return err
 	}
 	if err := json.NewEncoder(out).Encode(s.Description); err != nil {
+		cancel()
+		s.Wait()
 		return fmt.Errorf("printing the addresses: %w", err)
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // the parent has ended
-		cancel()
-	}()
 	<-ctx.Done()
+	s.Wait()
 	return nil
 }
 
