@@ -54,7 +54,7 @@ func (p *PendingKinds) Add(kinds Kinds) {
 	p.kinds = append(p.kinds, kinds)
 }
 
-// Handle calls f with all that is pending, which stays pending if f fails.
+// Handle calls f with all that is pending, which stays pending if f fails or panics.
 func (p *PendingKinds) Handle(f func(Kinds) error) error {
 	p.mu.Lock()
 	taken := p.kinds
@@ -63,13 +63,17 @@ func (p *PendingKinds) Handle(f func(Kinds) error) error {
 	all := func(kind schema.GroupVersionKind) bool {
 		return slices.ContainsFunc(taken, func(kinds Kinds) bool { return kinds(kind) })
 	}
-	if err := f(all); err != nil {
-		for _, kinds := range taken {
-			p.Add(kinds)
+	handled := false
+	defer func() { // also if f panics
+		if !handled {
+			for _, kinds := range taken {
+				p.Add(kinds)
+			}
 		}
-		return err
-	}
-	return nil
+	}()
+	err := f(all)
+	handled = err == nil
+	return err
 }
 
 // Changeable is a layer whose operations users may change.

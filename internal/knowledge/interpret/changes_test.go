@@ -49,7 +49,15 @@ func TestPendingKindsStayUntilHandled(t *testing.T) {
 			t.Errorf("attempt %d returns %v, want %v", attempt, got, err)
 		}
 	}
+	pending.Add(kindNamed("Mill"))
+	func() {
+		defer func() { _ = recover() }()
+		_ = pending.Handle(func(interpret.Kinds) error { panic("an unexpected object") })
+	}()
 	if err := pending.Handle(func(kinds interpret.Kinds) error {
+		if !kinds(schema.GroupVersionKind{Kind: "Mill"}) {
+			t.Error("what was not handled because of a panic is not pending")
+		}
 		if kinds(schema.GroupVersionKind{Kind: "Farm"}) {
 			t.Error("what was handled is still pending")
 		}
