@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -27,6 +26,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -60,7 +60,9 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if deps.Config == nil || deps.Client == nil || deps.Events == nil || deps.Clock == nil || deps.Unplaced == nil {
 		return errors.New("deschedule needs all of Deps")
 	}
-	if err := mgr.Add(manager.RunnableFunc(newDescheduler(deps).run)); err != nil {
+	d := newDescheduler(deps)
+	d.loop = controlloop.Of(mgr)
+	if err := mgr.Add(manager.RunnableFunc(d.run)); err != nil {
 		return fmt.Errorf("adding the loop deschedule: %w", err)
 	}
 	return nil
@@ -69,6 +71,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // descheduler reads the pods of all members once an interval.
 type descheduler struct {
 	Deps
+	loop *controlloop.Loop
 	// Threshold is that of the last check.
 	Threshold time.Duration
 	// since is when a pod of a Deployment of the control plane was first seen to be unschedulable. It is in memory because the clock of
@@ -90,9 +93,7 @@ func (d *descheduler) run(ctx context.Context) error {
 			return nil
 		case <-timer.C():
 		}
-		if err := d.check(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Some replicas that cannot run stay where they are until the next check")
-		}
+		d.loop.Turn(ctx, "limiting what cannot run; the rest stays where it is until the next check", d.check)
 	}
 }
 
@@ -113,26 +114,25 @@ func (d *descheduler) check(ctx context.Context) error {
 		faults = append(faults, err)
 	}
 	for deployment, clusters := range pods {
-		b, err := d.binding(ctx, deployment)
-		if err != nil {
-			faults = append(faults, err)
-		}
-		if b == nil {
-			continue
-		}
-		stuck := map[string]int32{}
-		for cluster, uids := range clusters {
-			for _, uid := range uids {
-				first, ok := d.since[uid]
-				if !ok || first.After(now) {
-					first = now
-				}
-				if since[uid] = first; now.Sub(first) >= d.Threshold {
-					stuck[cluster]++
+		faults = append(faults, controlloop.CatchPanic(func() error { // the others are limited
+			b, err := d.binding(ctx, deployment)
+			if b == nil {
+				return err
+			}
+			stuck := map[string]int32{}
+			for cluster, uids := range clusters {
+				for _, uid := range uids {
+					first, ok := d.since[uid]
+					if !ok || first.After(now) {
+						first = now
+					}
+					if since[uid] = first; now.Sub(first) >= d.Threshold {
+						stuck[cluster]++
+					}
 				}
 			}
-		}
-		faults = append(faults, d.limit(ctx, b, stuck, now))
+			return d.limit(ctx, b, stuck, now)
+		}))
 	}
 	d.since = since
 	return errors.Join(faults...)

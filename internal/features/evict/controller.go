@@ -95,7 +95,7 @@ func newReconciler(deps Deps) *Reconciler {
 // Setup adds the controller and its guard to mgr.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	r := newReconciler(deps)
-	w := &clusterChecker{Reconciler: r, clusters: make(chan struct{}, 1), queue: make(chan queue, 1)}
+	w := &clusterChecker{Reconciler: r, loop: controlloop.Of(mgr), clusters: make(chan struct{}, 1), queue: make(chan queue, 1)}
 	if err := mgr.Add(w); err != nil {
 		return fmt.Errorf("adding the guard of evictions: %w", err)
 	}

@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
@@ -29,6 +29,7 @@ type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 // a change may concern thousands.
 type clusterChecker struct {
 	*Reconciler
+	loop *controlloop.Loop
 	// clusters has one element after a change of some Cluster.
 	clusters chan struct{}
 	// queue receives the queue of the controller once.
@@ -67,7 +68,7 @@ func (w *clusterChecker) Start(ctx context.Context) error {
 	ticker := w.Clock.NewTicker(period)
 	defer ticker.Stop()
 	w.guard.tick(w.Clock.Now())
-	for {
+	for failed := false; ; {
 		dirty := false
 		select {
 		case <-ctx.Done():
@@ -75,14 +76,12 @@ func (w *clusterChecker) Start(ctx context.Context) error {
 		case <-w.clusters:
 			dirty = true
 		case <-ticker.C():
-			dirty = w.guard.tick(w.Clock.Now())
+			dirty = w.guard.tick(w.Clock.Now()) || failed
 		}
 		if !dirty {
 			continue
 		}
-		if err := w.check(ctx, q); err != nil {
-			log.FromContext(ctx).Error(err, "Checking the clusters for evictions failed, trying again")
-		}
+		failed = !w.loop.Turn(ctx, "checking the clusters for evictions", func(ctx context.Context) error { return w.check(ctx, q) })
 	}
 }
 

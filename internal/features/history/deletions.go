@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/history/stored"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
@@ -74,22 +74,20 @@ func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *me
 }
 
 // keepDeletions stores what was deleted, and deletes what is too old, until the context ends.
-func (k *Keeper) keepDeletions(ctx context.Context) error {
+func (k *Keeper) keepDeletions(ctx context.Context, loop *controlloop.Loop) error {
 	flush, expiry := k.Clock.NewTicker(flushPeriod), k.Clock.NewTicker(expiryPeriod)
 	defer flush.Stop()
 	defer expiry.Stop()
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-flush.C():
-			err = k.flush(ctx)
+			loop.Turn(ctx, "keeping what was deleted", k.flush)
 		case <-expiry.C():
-			err = k.storage.Expire(ctx, k.Clock.Now().Add(-k.Period()))
-		}
-		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "What was deleted is not kept as it should be")
+			loop.Turn(ctx, "removing what was deleted long ago", func(ctx context.Context) error {
+				return k.storage.Expire(ctx, k.Clock.Now().Add(-k.Period()))
+			})
 		}
 	}
 }
@@ -133,7 +131,11 @@ func (k *Keeper) keep(ctx context.Context, namespace string, noted []deletion) e
 	var all []stored.Deleted
 	var failed error
 	for _, d := range noted {
-		was, err := k.before(ctx, d)
+		var was *stored.Deleted
+		err := controlloop.CatchPanic(func() (err error) { // the others are kept
+			was, err = k.before(ctx, d)
+			return err
+		})
 		switch {
 		case err != nil:
 			k.losses.Count(stored.LostDeletion, stored.Failed, 1)

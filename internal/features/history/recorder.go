@@ -110,7 +110,7 @@ func New(deps Deps) *Keeper {
 
 // Setup adds the loop that records.
 func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if err := mgr.Add(manager.RunnableFunc(k.keepDeletions)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return k.keepDeletions(ctx, controlloop.Of(mgr)) })); err != nil {
 		return fmt.Errorf("adding the loop that keeps what was deleted: %w", err)
 	}
 	loop, err := controller.NewTyped("history", mgr, controller.TypedOptions[hubstore.Ref]{

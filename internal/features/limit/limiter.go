@@ -16,6 +16,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -89,7 +90,7 @@ func (l *Limiter) Setup(ctx context.Context, mgr manager.Manager) error {
 	l.mu.Lock()
 	l.synced = func() bool { return works() && namespaces() }
 	l.mu.Unlock()
-	return mgr.Add(manager.RunnableFunc(l.run))
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return l.run(ctx, controlloop.Of(mgr)) }))
 }
 
 // namespaceChanged keeps the limits that a namespace has of its own.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -24,14 +25,20 @@ const (
 func storageShares() []float64 { return []float64{0.6, 0.8, 0.9, 0.95} }
 
 // run warns and wakes until the context ends.
-func (l *Limiter) run(ctx context.Context) error {
+func (l *Limiter) run(ctx context.Context, loop *controlloop.Loop) error {
 	ticker := l.deps.Clock.NewTicker(period)
 	defer ticker.Stop()
 	w := warner{limiter: l, levels: map[string]int{}}
+	turn := func(what string, f func(context.Context)) {
+		loop.Turn(ctx, what, func(ctx context.Context) error {
+			f(ctx)
+			return nil
+		})
+	}
 	for {
-		w.namespaces(ctx)
-		w.storage(ctx)
-		l.wakeAll()
+		turn("comparing the usage of namespaces with their limits", w.namespaces)
+		turn("comparing the size of storage with its quota", w.storage)
+		turn("rendering what waits for space", func(context.Context) { l.wakeAll() })
 		select {
 		case <-ticker.C():
 		case <-ctx.Done():

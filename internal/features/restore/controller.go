@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -31,7 +31,8 @@ func Setup(mgr ctrl.Manager, g *Guard) error {
 	if err := mgr.Add(g.queues); err != nil {
 		return fmt.Errorf("adding the guard: %w", err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(g.count)); err != nil {
+	loop := controlloop.Of(mgr)
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return g.count(ctx, loop) })); err != nil {
 		return fmt.Errorf("adding the count of orphans: %w", err)
 	}
 	said := predicate.Funcs{UpdateFunc: func(e crevent.UpdateEvent) bool {
@@ -44,10 +45,10 @@ func Setup(mgr ctrl.Manager, g *Guard) error {
 		Named("restore").
 		For(&clusterv1alpha1.Cluster{}, builder.WithPredicates(said)).
 		WithOptions(controller.Options{SkipNameValidation: new(true)}).
-		Complete(reconcile.Func(func(_ context.Context, q reconcile.Request) (reconcile.Result, error) {
+		Complete(controlloop.Track(mgr, reconcile.Func(func(_ context.Context, q reconcile.Request) (reconcile.Result, error) {
 			g.queues.Add(q.Name, types.NamespacedName{Name: q.Name})
 			return reconcile.Result{}, nil
-		}))
+		})))
 	if err != nil {
 		return fmt.Errorf("adding the loop restore: %w", err)
 	}
@@ -78,7 +79,7 @@ func (g *Guard) report(ctx context.Context, before, cluster *clusterv1alpha1.Clu
 }
 
 // count keeps the metric of orphans until ctx ends.
-func (g *Guard) count(ctx context.Context) error {
+func (g *Guard) count(ctx context.Context, loop *controlloop.Loop) error {
 	ticker := g.Clock.NewTicker(countPause)
 	defer ticker.Stop()
 	for {
@@ -87,14 +88,13 @@ func (g *Guard) count(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			orphans, _, err := g.cached(ctx, conn, 0)
-			if err != nil {
-				if ctx.Err() == nil {
-					log.FromContext(ctx).Error(err, "Orphans are not counted", "cluster", name)
+			loop.Turn(ctx, "counting orphans in cluster "+name, func(ctx context.Context) error {
+				orphans, _, err := g.cached(ctx, conn, 0)
+				if err == nil {
+					g.orphans.WithLabelValues(name).Set(float64(orphans))
 				}
-				continue
-			}
-			g.orphans.WithLabelValues(name).Set(float64(orphans))
+				return err
+			})
 		}
 		select {
 		case <-ticker.C():

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const (
@@ -118,6 +119,16 @@ func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) e
 	traced(err)
 	l.set.metrics.reconciled(l.name, l.set.clock.Since(start), err)
 	return err
+}
+
+// Turn does what a part of the loop does from time to time, without a work queue, as Do does: what ends with a panic is counted, and so noticed,
+// and the part goes on. It logs why a turn failed, unless the context has ended, and returns whether it succeeded: its caller repeats it.
+func (l *Loop) Turn(ctx context.Context, what string, f func(context.Context) error) (ok bool) {
+	err := l.Do(ctx, what, f)
+	if err != nil && ctx.Err() == nil {
+		LogFailure(log.FromContext(ctx).WithValues("turn", what), err, 1, false)
+	}
+	return err == nil
 }
 
 // withDeadline returns a context that is cancelled after Deadline. It is not that of context.WithTimeout: to a request, a

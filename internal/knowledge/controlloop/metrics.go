@@ -18,7 +18,7 @@ func NewSet(r prometheus.Registerer, c clock.PassiveClock) *Set {
 	return s
 }
 
-// metrics are those of loops with a work queue for each member, whose queues are added up. Those of the other loops are
+// metrics are those of loops with a work queue for each member, whose queues are added up, and of turns. Those of the other loops are
 // controller-runtime's.
 type metrics struct {
 	reconciles    *prometheus.CounterVec
@@ -33,10 +33,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		reconciles: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_loop_reconcile_total",
-			Help: "Reconciles of loops with a work queue for each member, by result: success, error, panic, or postponed, as for a member that cannot be reached.",
+			Help: "Reconciles of loops with a work queue for each member, and turns of loops without a work queue, by result: success, error, panic, or postponed, as for a member that cannot be reached.",
 		}, []string{"loop", "result"}),
 		seconds: with.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "flagship_loop_reconcile_seconds", Buckets: prometheus.DefBuckets, Help: "Time of one reconcile of these loops.",
+			Name: "flagship_loop_reconcile_seconds", Buckets: prometheus.DefBuckets, Help: "Time of one reconcile, or turn, of these loops.",
 		}, labels),
 		adds: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_loop_queue_adds_total", Help: "Objects that were added to these work queues.",

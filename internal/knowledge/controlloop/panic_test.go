@@ -1,10 +1,22 @@
 package controlloop_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
@@ -38,5 +50,96 @@ func TestCatchPanic(t *testing.T) {
 	}
 	if err := controlloop.CatchPanic(func() error { panic("text") }); err == nil || err.Error() != "panic: text" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// results returns how many reconciles of a loop ended with what.
+func results(t *testing.T, registry prometheus.Gatherer, metric string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			labels := m.GetLabel()
+			found[labels[len(labels)-1].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	return found
+}
+
+func TestATurnThatPanicsIsLoggedAndCounted(t *testing.T) {
+	set, registry, _ := newSet()
+	loop := controlloop.Of(set.Loop("evict").Manager(&parts{}))
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	turn := func(f func() error) bool {
+		return loop.Turn(ctx, "checking clusters", func(context.Context) error { return f() })
+	}
+	if turn(func() error { panic("an unexpected object") }) || turn(func() error { return errBoom }) || !turn(func() error { return nil }) {
+		t.Error("a turn does not return whether it succeeded")
+	}
+	if diff := cmp.Diff(map[string]float64{"panic": 1, "error": 1, "success": 1}, results(t, registry, "flagship_loop_reconcile_total")); diff != "" {
+		t.Errorf("turns by result (-want +got):\n%s", diff)
+	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "panic_test.go") || !strings.Contains(lines[1], "boom") {
+		t.Errorf("logged are %q, want the panic with its stack, and the error", lines)
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	loop.Turn(ended, "checking clusters", func(ctx context.Context) error { return ctx.Err() })
+	if len(lines) != 2 {
+		t.Errorf("logged is %q when the loop ends", lines[2:])
+	}
+}
+
+// TestAPanicInAControllerIsThatOfOneObject: a controller goes on with the other objects, and comes back to the one.
+func TestAPanicInAControllerIsThatOfOneObject(t *testing.T) {
+	set, _, _ := newSet()
+	mended, others := make(chan struct{}), make(chan string, 1)
+	attempts := 0 // there is one worker
+	reconciler := controlloop.Track(set.Loop("panicking").Manager(&parts{}), reconcile.TypedFunc[string](func(_ context.Context, key string) (reconcile.Result, error) {
+		switch {
+		case key != "broken":
+			others <- key
+		case attempts < 2:
+			attempts++
+			panic("an unexpected object")
+		default:
+			close(mended)
+		}
+		return reconcile.Result{}, nil
+	}))
+	loop, err := controller.NewTypedUnmanaged("panicking", controller.TypedOptions[string]{
+		Reconciler: reconciler, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Millisecond),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Watch(source.TypedFunc[string](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[string]) error {
+		queue.Add("broken")
+		queue.Add("fine")
+		return nil
+	})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Start(ctx) }()
+	if got := <-others; got != "fine" {
+		t.Errorf("reconciled is %s", got)
+	}
+	<-mended
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if panics := results(t, metrics.Registry, "controller_runtime_reconcile_panics_total")["panicking"]; panics != 2 {
+		t.Errorf("%v panics are counted, want 2", panics)
 	}
 }

@@ -22,6 +22,14 @@ func (l *Loop) Manager(mgr ctrl.Manager) *Manager {
 	return &Manager{Manager: mgr, loop: l}
 }
 
+// Of returns the loop whose parts are added to a manager that Loop.Manager made; to another manager, a loop that nothing measures.
+func Of(mgr ctrl.Manager) *Loop {
+	if m, ok := mgr.(*Manager); ok {
+		return m.loop
+	}
+	return (*Set)(nil).Loop("")
+}
+
 // Add implements manager.Manager.
 func (m *Manager) Add(r manager.Runnable) error {
 	return m.Manager.Add(&part{Runnable: r, loop: m.loop})

@@ -101,7 +101,7 @@ func New(deps Deps) *Controller {
 // Setup adds the controller to mgr and returns it.
 func Setup(mgr ctrl.Manager, deps Deps) (*Controller, error) {
 	c := New(deps)
-	requeuer := newRequeuer(c)
+	requeuer := newRequeuer(c, controlloop.Of(mgr))
 	if err := mgr.Add(requeuer); err != nil {
 		return nil, fmt.Errorf("adding the requeuer: %w", err)
 	}

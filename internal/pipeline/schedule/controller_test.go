@@ -47,6 +47,8 @@ type hub struct {
 	refuse error
 	// unlisted, if set, answers lists of bindings.
 	unlisted error
+	// listed, if set, is called when bindings are listed.
+	listed func()
 	// stale, if set, is what a read of a binding returns.
 	stale *workv1alpha2.ResourceBinding
 }
@@ -86,13 +88,6 @@ func (h *hub) get(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 		return nil
 	}
 	return c.Get(ctx, key, obj, opts...)
-}
-
-func (h *hub) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	if _, ok := list.(*workv1alpha2.ResourceBindingList); ok && h.unlisted != nil {
-		return h.unlisted
-	}
-	return c.List(ctx, list, opts...)
 }
 
 // schedule does what our API server does and the fake client does not: a change of the spec is a new generation, and the

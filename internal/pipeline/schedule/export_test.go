@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
@@ -31,7 +32,9 @@ func (c *Controller) Reported(cluster string) { c.reservations.Reported(cluster)
 type Requeuer = requeuer
 
 // NewRequeuer returns a requeuer that has no snapshot yet.
-func NewRequeuer(c *Controller) *Requeuer { return newRequeuer(c) }
+func NewRequeuer(c *Controller) *Requeuer {
+	return newRequeuer(c, controlloop.NewSet(nil, c.deps.Clock).Loop("schedule"))
+}
 
 // Begin is the source of the controller.
 func (r *requeuer) Begin(ctx context.Context, q queue) error { return r.start(ctx, q) }
@@ -62,6 +65,9 @@ func (r *requeuer) KindsChanged(ctx context.Context, kinds interpret.Kinds, q qu
 	}
 	return r.requeueKinds(ctx, q)
 }
+
+// Convert notes a change of kinds.
+func (r *requeuer) Convert(kinds interpret.Kinds) { r.converted(conversion.Change{Kinds: kinds}) }
 
 // UpdateClaims is what an event of the binding does to the index of those that await claims.
 func (c *Controller) UpdateClaims(b workv1alpha2.Binding) { c.awaitingClaims.Update(b) }

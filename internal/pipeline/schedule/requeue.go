@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -28,6 +28,7 @@ import (
 // its own, since a change may concern thousands, and changes that come meanwhile are handled together.
 type requeuer struct {
 	controller *Controller
+	loop       *controlloop.Loop
 	// queue receives the queue of the controller once.
 	queue chan queue
 	// Each of these has one element after a change of its kind.
@@ -41,9 +42,9 @@ type requeuer struct {
 	changedClaims map[types.NamespacedName]struct{}
 }
 
-func newRequeuer(c *Controller) *requeuer {
+func newRequeuer(c *Controller, loop *controlloop.Loop) *requeuer {
 	r := &requeuer{
-		controller: c, queue: make(chan queue, 1), changedClaims: map[types.NamespacedName]struct{}{},
+		controller: c, loop: loop, queue: make(chan queue, 1), changedClaims: map[types.NamespacedName]struct{}{},
 		clusters: make(chan struct{}, 1), capacity: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
 	}
 	c.freed = r.requeuePending
@@ -97,9 +98,8 @@ func (r *requeuer) Start(ctx context.Context) error {
 	}
 	clock := r.controller.deps.Clock
 	var gathered, retry <-chan time.Time
-	failed := func(err error) {
-		log.FromContext(ctx).Error(err, "Finding the bindings that a change concerns failed, trying again", "after", backoff.Gather)
-		if retry == nil {
+	turn := func(f func(context.Context) error) {
+		if !r.loop.Turn(ctx, "finding the bindings that a change concerns", f) && retry == nil {
 			retry = clock.After(backoff.Gather)
 		}
 	}
@@ -114,23 +114,25 @@ func (r *requeuer) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.clusters:
-			more, err := r.compare(ctx, q)
-			if err != nil {
-				failed(err)
-			}
-			if more {
-				requeueAll()
-			}
+			turn(func(ctx context.Context) error {
+				more, err := r.compare(ctx, q)
+				if more {
+					requeueAll()
+				}
+				return err
+			})
 		case <-r.capacity:
-			r.requeueAwaitingClaims(q)
-			requeueAll()
+			turn(func(context.Context) error {
+				defer requeueAll()
+				r.requeueAwaitingClaims(q)
+				return nil
+			})
 		case <-r.kinds:
-			if err := r.requeueKinds(ctx, q); err != nil {
-				failed(err)
-			}
+			turn(func(ctx context.Context) error { return r.requeueKinds(ctx, q) })
 		case <-retry:
 			retry = nil
 			notify(r.clusters)
+			notify(r.capacity)
 			notify(r.kinds)
 		case <-gathered:
 			gathered = nil

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -302,5 +304,51 @@ func TestReleasedReservationsEnqueueWaitingBindings(t *testing.T) {
 				t.Errorf("waiting bindings are enqueued: %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+func (h *hub) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*workv1alpha2.ResourceBindingList); ok {
+		if h.listed != nil {
+			h.listed()
+		}
+		if h.unlisted != nil {
+			return h.unlisted
+		}
+	}
+	return c.List(ctx, list, opts...)
+}
+
+// TestTheRequeuerOutlivesAPanic: what it could not find is found again, without another change.
+func TestTheRequeuerOutlivesAPanic(t *testing.T) {
+	h, q := newHub(t, member("m1")), newQueue(t)
+	r, ended := schedule.NewRequeuer(h.controller), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- r.Start(ctx) }()
+	if err := r.Begin(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	changes := make(chan struct{})
+	panics := true
+	h.listed = func() {
+		changes <- struct{}{}
+		if panics {
+			panics = false
+			panic("an unexpected object")
+		}
+	}
+	r.Convert(func(schema.GroupVersionKind) bool { return true })
+	<-changes
+	for again := true; again; {
+		h.clock.Step(time.Minute)
+		select {
+		case <-changes:
+			again = false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

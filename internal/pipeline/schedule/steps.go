@@ -15,7 +15,7 @@ import (
 // Steps returns the controller without a manager.
 func Steps(deps Deps) controlloop.Steps[types.NamespacedName] {
 	c := New(deps)
-	r := newRequeuer(c)
+	r := newRequeuer(c, nil)
 	c.deps.Conversion.Subscribe(r.converted)
 	return controlloop.Steps[types.NamespacedName]{
 		Reconciler: c,
