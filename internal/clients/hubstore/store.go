@@ -229,7 +229,7 @@ func (s *Store) List(gvk schema.GroupVersionKind, namespace string, selector lab
 		}
 	}
 	if err := cache.ListAllByNamespace(w.informer.GetIndexer(), namespace, selector, collect); err != nil {
-		return nil
+		return nil // of items without metadata alone, and these are metadata
 	}
 	return found
 }

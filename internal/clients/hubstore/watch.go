@@ -93,7 +93,7 @@ func (s *Store) notifyObject(w *watch, obj any) {
 // seen is the metadata of one object in the informer, nil if it is not there.
 func (w *watch) seen(ref Ref) *metav1.PartialObjectMetadata {
 	item, exists, err := w.informer.GetIndexer().GetByKey(ref.key())
-	if err != nil || !exists {
+	if err != nil || !exists { // a store in memory returns no error
 		return nil
 	}
 	return item.(*metav1.PartialObjectMetadata)

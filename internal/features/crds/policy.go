@@ -96,7 +96,7 @@ func (p *Policy) Hold(ctx context.Context, cluster string, kind runtimeschema.Gr
 		Namespace: workv1alpha1.ExecutionNamespace(cluster), Name: workv1alpha1.WorkName(definitionKind.Kind, "", name),
 	}
 	if p.deps.Works.Get(ctx, key, work, client.UnsafeDisableDeepCopy) != nil || work.DeletionTimestamp != nil {
-		return "" // it does not go there: the cluster may have its own
+		return "" // it does not go there: the cluster may have its own. The cache fails only before it is started.
 	}
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
 	reported := applied != nil && applied.ObservedGeneration >= work.Generation

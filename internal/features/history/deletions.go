@@ -52,7 +52,7 @@ func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *me
 	propagated := policy.IsClaimed(last)
 	if !propagated {
 		binding, err := k.binding(ctx, ref)
-		propagated = err == nil && binding != nil
+		propagated = err == nil && binding != nil // the cache fails only while it is ending
 	}
 	d := deletion{
 		ref: ref, uid: last.UID, at: k.Clock.Now(), user: k.Authors.Of(history.Change{UID: last.UID, Deletion: true}),

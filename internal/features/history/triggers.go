@@ -76,7 +76,7 @@ func (k *Keeper) templateChanged(ctx context.Context, ref hubstore.Ref, before, 
 	}
 	if !policy.IsClaimed(after) {
 		if binding, err := k.binding(ctx, ref); err != nil || binding == nil {
-			return
+			return // not propagated; or the cache is ending, and with it the record of changes
 		}
 	}
 	user := k.Authors.Of(history.Change{UID: after.UID, From: before.ResourceVersion})

@@ -202,7 +202,11 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if slices.ContainsFunc(found.objects, unanswered) {
 		again = min(cmp.Or(again, interpretAgain), interpretAgain)
 	}
-	if w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy) != nil || isLost(cluster) {
+	err = w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("reading Cluster %s: %w", name, err)
+	}
+	if err != nil || isLost(cluster) {
 		return 0, nil // the member was lost while the objects were interpreted, and that has been reported
 	}
 	w.report.Update(key, workstatus.Observe, about(work, found.report))

@@ -184,11 +184,14 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
 	var faults []error
 	for _, work := range works {
-		if work.DeletionTimestamp != nil || r.inRemoval(ctx, work) {
+		if work.DeletionTimestamp != nil {
 			continue
 		}
 		key := client.ObjectKeyFromObject(work)
-		err := r.end(ctx, work)
+		removed, err := r.inRemoval(ctx, work)
+		if err == nil && !removed {
+			err = r.end(ctx, work)
+		}
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			r.writes.Forget(key)
@@ -201,14 +204,14 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 
 // inRemoval returns whether the cluster of a Work is being removed. All Works of such a cluster are deleted with it, after
 // it has been written to them what happens to their objects.
-func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) bool {
+func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
 	name, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	if !ok {
-		return false
+		return false, nil
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy)
-	return err == nil && cluster.DeletionTimestamp != nil
+	return err == nil && cluster.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
 // end deletes a Work, or removes the reference to the binding from one with a namespace. The uid protects a new Work of the same name.

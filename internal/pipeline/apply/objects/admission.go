@@ -36,13 +36,13 @@ func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.
 	err := w.Hub.Get(ctx, types.NamespacedName{Name: conn.Name()}, cluster, client.UnsafeDisableDeepCopy)
 	if err == nil && cluster.DeletionTimestamp != nil {
 		return nil // a person has ordered the deletion of everything in the cluster
-	}
+	} // else, also when the Cluster cannot be read, the brake decides
 	q := brake.Request{Cluster: conn.Name(), Work: key}
 	err = w.Hub.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
 	if err == nil && work.DeletionTimestamp != nil {
 		q.Removal = true
 	} else {
-		q.Extra = 1
+		q.Extra = 1 // also when the Work cannot be read: the brake counts rather too many
 	}
 	q.Extra += w.goesWith(ctx, conn, live)
 	if w.Brake.Admit(q) {
@@ -52,7 +52,7 @@ func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.
 }
 
 // goesWith is how many managed objects a member deletes together with an object: those in a namespace, and those of a kind.
-// Objects that are to be removed anyway are not counted twice.
+// Objects that are to be removed anyway are not counted twice; those of a Work that cannot be read count.
 func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstructured.Unstructured) int {
 	var within func(objectcache.Place) bool
 	switch {

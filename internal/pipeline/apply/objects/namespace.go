@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -28,8 +28,13 @@ const DoubtPatience = time.Minute
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
 	leaving, _ := w.leavingWorks.Load(work)
 	works, _ := leaving.([]types.NamespacedName)
-	if slices.ContainsFunc(works, func(key types.NamespacedName) bool { return w.Hub.Get(ctx, key, &workv1alpha1.Work{}) == nil }) {
-		return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
+	for _, key := range works {
+		switch err := w.Hub.Get(ctx, key, &workv1alpha1.Work{}); {
+		case err == nil:
+			return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
+		case !apierrors.IsNotFound(err):
+			return false, fmt.Errorf("reading Work %s, which is on its way out: %w", key, err)
+		}
 	}
 	found, err := contents.Of(ctx, w.Hub, conn, namespace)
 	switch {

@@ -110,7 +110,7 @@ func (k Kind) shared(ctx context.Context, event watch.Event) runtime.Object {
 		cached, err := k.Get(genericapirequest.WithNamespace(ctx, sent.GetNamespace()), sent.GetName(), &metav1.GetOptions{ResourceVersion: "0"})
 		if now, ok := cached.(client.Object); err == nil && ok && now.GetResourceVersion() == sent.GetResourceVersion() {
 			sent = now
-		}
+		} // else, also without an answer, the object of the event is used
 	}
 	sent.GetObjectKind().SetGroupVersionKind(k.GVK)
 	return sent

@@ -3,6 +3,7 @@ package contents
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -119,6 +120,7 @@ func Of(ctx context.Context, hub client.Reader, conn *member.Conn, namespace str
 	group.Wait()
 	slices.Sort(c.found.Others)
 	slices.Sort(c.found.Unknown)
+	c.found.Unknown = slices.Compact(c.found.Unknown)
 	return c.found, c.err
 }
 
@@ -203,12 +205,15 @@ func (c *namespaceContents) add(ctx context.Context, k listable, obj *metav1.Par
 	work, ours := c.workOf(obj)
 	leaving := false
 	if ours {
-		found := &workv1alpha1.Work{}
-		err := c.hub.Get(ctx, work, found)
-		if apierrors.IsNotFound(err) && c.isGone(ctx, k, obj.Name) {
-			return // it was deleted, and its Work with it, since it was listed
+		var gone bool
+		var err error
+		if gone, leaving, err = c.lookAt(ctx, k, obj.Name, work); err != nil {
+			c.fail(k, err) // it may be leaving: to count it would spare the namespace for good
+			return
 		}
-		leaving = err == nil && (found.DeletionTimestamp != nil || c.deletesAll(ctx))
+		if gone {
+			return
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,18 +224,39 @@ func (c *namespaceContents) add(ctx context.Context, k listable, obj *metav1.Par
 	c.found.Others = append(c.found.Others, k.kind.Kind+" "+obj.Name)
 }
 
+// lookAt returns whether an object of a Work was deleted, and its Work with it, since it was listed, and whether it will be.
+func (c *namespaceContents) lookAt(ctx context.Context, k listable, name string, work types.NamespacedName) (gone, leaving bool, err error) {
+	found := &workv1alpha1.Work{}
+	switch err = c.hub.Get(ctx, work, found); {
+	case apierrors.IsNotFound(err):
+		gone, err = c.isGone(ctx, k, name)
+	case err != nil:
+		err = fmt.Errorf("reading Work %s: %w", work, err)
+	case found.DeletionTimestamp != nil:
+		leaving = true
+	default:
+		leaving, err = c.deletesAll(ctx)
+	}
+	return gone, leaving, err
+}
+
 // deletesAll returns whether the Cluster is being deleted with the objects that were applied there: each Work will be deleted, though not
 // all of them are yet.
-func (c *namespaceContents) deletesAll(ctx context.Context) bool {
+func (c *namespaceContents) deletesAll(ctx context.Context) (bool, error) {
 	cluster := &clusterv1alpha1.Cluster{}
-	err := c.hub.Get(ctx, types.NamespacedName{Name: c.conn.Name()}, cluster)
-	return err == nil && cluster.DeletionTimestamp != nil && clusterv1alpha1.DeletesObjects(cluster)
+	if err := c.hub.Get(ctx, types.NamespacedName{Name: c.conn.Name()}, cluster); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading Cluster %s: %w", c.conn.Name(), err)
+	}
+	return cluster.DeletionTimestamp != nil && clusterv1alpha1.DeletesObjects(cluster), nil
 }
 
 // isGone returns whether the member no longer has an object that was listed, or is deleting it.
-func (c *namespaceContents) isGone(ctx context.Context, k listable, name string) bool {
+func (c *namespaceContents) isGone(ctx context.Context, k listable, name string) (bool, error) {
 	obj, err := c.conn.Metadata().Resource(k.resource).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || err == nil && obj.DeletionTimestamp != nil
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && obj.DeletionTimestamp != nil, err
 }
 
 // goesWithItsOwner returns whether an object has an owner in the namespace: that one is counted, or is gone, and the garbage
