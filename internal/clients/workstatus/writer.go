@@ -87,8 +87,8 @@ const (
 	longest  = time.Second
 	// smoothing is how many writes the average of late follows.
 	smoothing = 16
-	// shutdownGrace is how long shutdown may take to write what is pending. Another server waits for it, and the loops of a control plane have
-	// three seconds to end: more than that is an error. What is not written then is reported again after the next start.
+	// shutdownGrace is how long shutdown may take to write what is pending. Another server waits for it. What is not written then is reported
+	// again after the next start.
 	shutdownGrace = time.Second
 	// attempts is how often one write is tried against conflicts before it goes back to the queue.
 	attempts = 3

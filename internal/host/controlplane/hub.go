@@ -86,7 +86,7 @@ func (h *Hub) runTerm(ctx context.Context, t *term) (lost bool, err error) {
 	looping, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- t.run(looping) }()
+	go func() { ended <- t.loops.Ended(t.run(looping)) }()
 	select {
 	case err := <-ended:
 		return ctx.Err() == nil && t.lost(err), err

@@ -35,6 +35,7 @@ type term struct {
 	unshared *sharding.Unshared
 	// first is true for the first term of the process.
 	first bool
+	loops *controlloop.Set
 	// synced is closed when the caches are filled.
 	synced <-chan struct{}
 	cancel context.CancelFunc
@@ -132,7 +133,7 @@ func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
 	o.loops.Limit(o.limiter, "propagate", "schedule", "render", "apply", "observe", "report", "aggregate", "namespaces", "service", "import", "history",
 		"collect", "exports", "exported-endpoints", "imports")
 	o.loops.Trace(h.server.TracerProvider())
-	t := &term{first: first}
+	t := &term{first: first, loops: o.loops}
 	if o.LeaderElection {
 		if t.lock, err = leader.New(h.server.LoopbackConfig(), o.Clock); err != nil {
 			return nil, err

@@ -47,6 +47,7 @@ type Loop struct {
 	mu      sync.Mutex
 	state   state
 	ended   error
+	parts   int // those that run
 	next    uint64
 	running map[uint64]ongoing
 	queue   *Queue // nil for a loop of controller-runtime
@@ -196,19 +197,46 @@ func (l *Loop) Check() error {
 func (l *Loop) starts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.parts++
 	if l.state == waiting {
 		l.state = started
 	}
 }
 
-// ends records that a part of the loop ended; the others do not make up for it.
-func (l *Loop) ends(err error) {
+// ends records that a part of the loop ended. If that is an end of the loop, the others do not make up for it.
+func (l *Loop) ends(err error, whole bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state, l.ended = stopped, err
+	l.parts--
+	if whole {
+		l.state, l.ended = stopped, err
+	}
 }
 
-// Limit bounds how many reconciles of all loops that are named compute at a time. It is to be called once, before they run. The loops that are not named begin at once: what probes members or renews a Lease must not wait for the others.
+// Ended returns the error with which a manager ended, with the loops that had not: those did not end in the time that they have.
+func (s *Set) Ended(err error) error {
+	if err == nil {
+		return nil
+	}
+	var left []string
+	for _, l := range s.all() {
+		l.mu.Lock()
+		running := l.parts > 0
+		l.mu.Unlock()
+		if oldest, any := l.longest(); any && running {
+			left = append(left, fmt.Sprintf("%s, which reconciles %v", l.name, oldest.key))
+		} else if running {
+			left = append(left, l.name)
+		}
+	}
+	if len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; still running: %s", err, strings.Join(left, "; "))
+}
+
+// Limit bounds how many reconciles of all loops that are named compute at a time. It is to be called once, before they run. The loops that
+// are not named begin at once: what probes members or renews a Lease must not wait for the others.
 func (s *Set) Limit(limit *Limiter, loops ...string) {
 	s.mu.Lock()
 	s.limit = limit

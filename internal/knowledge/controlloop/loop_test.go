@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,4 +175,51 @@ func TestTrackRecordsReconcilesOfControllers(t *testing.T) {
 	}
 	close(release)
 	<-done
+}
+
+// TestWhatDoesNotEndIsNamed in the error of the manager, whose own one has a duration alone.
+func TestWhatDoesNotEndIsNamed(t *testing.T) {
+	set, _, _ := newSet()
+	mgr, end := &parts{}, make(chan struct{})
+	for _, name := range []string{"apply", "render", "schedule"} {
+		if err := set.Loop(name).Manager(mgr).Add(manager.RunnableFunc(func(context.Context) error {
+			if name == "schedule" { // ends at once
+				return nil
+			}
+			<-end
+			return nil
+		})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var running, reconciling sync.WaitGroup
+	begun := make(chan struct{})
+	reconciling.Go(func() {
+		_ = set.Loop("apply").Do(t.Context(), "member1 shop/web", func(context.Context) error {
+			close(begun)
+			<-end
+			return nil
+		})
+	})
+	<-begun
+	started := func(name string) bool { return set.Loop(name).Check() == nil }
+	for _, part := range mgr.added {
+		running.Go(func() { _ = part.Start(t.Context()) })
+	}
+	for !started("apply") || !started("render") || !started("schedule") {
+		runtime.Gosched()
+	}
+	if err := set.Ended(nil); err != nil {
+		t.Errorf("without an error: %v", err)
+	}
+	err := set.Ended(errBoom)
+	if want := "boom; still running: apply, which reconciles member1 shop/web; render"; !errors.Is(err, errBoom) || err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	close(end)
+	running.Wait()
+	reconciling.Wait()
+	if err := set.Ended(errBoom); err.Error() != errBoom.Error() {
+		t.Errorf("after all parts ended: %q", err)
+	}
 }

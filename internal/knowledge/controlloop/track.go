@@ -45,10 +45,8 @@ type part struct {
 func (p *part) Start(ctx context.Context) error {
 	p.loop.starts()
 	err := p.Runnable.Start(ctx)
-	if err != nil || ctx.Err() != nil {
-		p.loop.ends(err)
-	}
-	return err // a part that returns nil before the end had something to do once
+	p.loop.ends(err, err != nil || ctx.Err() != nil) // a part that returns nil before the end had something to do once
+	return err
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

@@ -44,8 +44,9 @@ import (
 )
 
 const (
-	// stopLoopsTimeout bounds how long the loops take to end.
-	stopLoopsTimeout = 3 * time.Second
+	// stopLoopsTimeout bounds how long the loops take to end. They take a moment; on a machine without a processor to spare, three seconds were
+	// too few.
+	stopLoopsTimeout = 8 * time.Second
 )
 
 // kept makes of an object what the loops keep of it.
