@@ -131,6 +131,23 @@ var steps = []struct {
 		*w = *after
 		return err
 	}},
+	{"a difference from before the status changed", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error {
+		before := w.DeepCopy()
+		w.Status.Conditions = []metav1.Condition{{Type: "Applied", Status: metav1.ConditionFalse, Reason: "Later", LastTransitionTime: metav1.Unix(1_700_000_000, 5)}}
+		if err := c.Status().Update(ctx, w); err != nil {
+			return err
+		}
+		after := before.DeepCopy()
+		after.Labels["g"] = "7"
+		if _, err := hubclient.Patch(ctx, c, before, after, client.FieldOwner("me")); err != nil {
+			return err
+		}
+		*w = *after
+		if len(w.Status.Conditions) != 1 || w.Status.Conditions[0].Reason != "Later" || w.Labels["g"] != "7" {
+			return fmt.Errorf("stored is %v, %v", w.Labels, w.Status)
+		}
+		return nil
+	}},
 	{"a locked difference from an older version", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error {
 		before := w.DeepCopy()
 		before.ResourceVersion = "1"

@@ -97,11 +97,12 @@ func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 	wanted := desired.DeepCopy() // the answer takes its place
 	err = r.write(key, func() (*workv1alpha1.Work, error) {
 		// Lists are replaced as a whole by this kind of patch, finalizers included: they must not have changed.
-		patch := client.MergeFrom(existing)
+		patch := hubclient.Patch
 		if !slices.Equal(existing.Finalizers, desired.Finalizers) {
-			patch = client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+			patch = hubclient.PatchLocked
 		}
-		return desired, r.client.Patch(ctx, desired, patch, fieldManager)
+		_, err := patch(ctx, r.client, existing, desired, fieldManager)
+		return desired, err
 	})
 	if err == nil && !compose.Same(desired, wanted) {
 		return errMissed // the event of a change before the write, which is not in it, counts as known

@@ -8,7 +8,9 @@ import (
 	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,8 +172,9 @@ func apply(kind types.PatchType, before, data []byte) ([]byte, error) {
 	return patch.Apply(before)
 }
 
-// Replace stores what an object was changed to: as it is, if the stored object is still what it was before, and else the difference, as a
-// merge patch; with locked that is a conflict. It returns whether the object changed, and false for done if a request has to do it.
+// Replace stores what an object was changed to: as it is, if the stored object is still what it was before, or only its status is another,
+// which such a write keeps; and else the difference, as a merge patch; with locked that is a conflict. It returns whether the object changed,
+// and false for done if a request has to do it.
 func (c *localClient) Replace(ctx context.Context, subresource string, before, after client.Object, locked bool) (changed, done bool, err error) {
 	w, ok := c.begin(ctx, "patch", subresource, after)
 	if !ok {
@@ -185,6 +188,10 @@ func (c *localClient) Replace(ctx context.Context, subresource string, before, a
 			return copyOf(after), nil
 		case locked:
 			return nil, apierrors.NewConflict(w.resource(), w.name, errors.New("the object has been modified"))
+		case subresource == "" && sameBesidesStatus(before, old.(client.Object)):
+			next := copyOf(after)
+			next.SetResourceVersion(version)
+			return next, nil
 		}
 		data, err := client.MergeFrom(before).Data(after)
 		if err != nil {
@@ -194,6 +201,19 @@ func (c *localClient) Replace(ctx context.Context, subresource string, before, a
 	})
 	done, err = c.finish(ctx, after, out, err)
 	return done && err == nil && after.GetResourceVersion() != version, done, err
+}
+
+// sameBesidesStatus returns whether two states of an object have the same metadata and spec. The version is that of the storage, and not
+// compared.
+func sameBesidesStatus(a, b client.Object) bool {
+	before, now := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	if before.Type() != now.Type() {
+		return false
+	}
+	meta, ok := before.FieldByName("ObjectMeta").Interface().(metav1.ObjectMeta)
+	meta.ResourceVersion = b.GetResourceVersion()
+	return ok && apiequality.Semantic.DeepEqual(meta, now.FieldByName("ObjectMeta").Interface()) &&
+		apiequality.Semantic.DeepEqual(before.FieldByName("Spec").Interface(), now.FieldByName("Spec").Interface())
 }
 
 // Delete implements client.Writer.
