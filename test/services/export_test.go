@@ -379,6 +379,52 @@ func TestImportFollowsTheNamespace(t *testing.T) {
 	fleettest.ExpectGone(t, m2, importOf(later))
 }
 
+// TestAnImportThatAUserChangesIsTheirs: where an import that Karmada needs is applied although the exports have made one, as a user does who
+// exports first, it is as that user wrote it, until it is deleted.
+func TestAnImportThatAUserChangesIsTheirs(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	expectDefined(t, fleet, ns)
+	m1, m2, m3 := fleet.Member("member1"), fleet.Member("member2"), fleet.Member("member3")
+	service := fleettest.Service(ns, "web")
+	exportIn(t, m1, service)
+	port := func(want int32) func(*multiclusterv1beta1.ServiceImport) error {
+		return func(i *multiclusterv1beta1.ServiceImport) error {
+			if len(i.Spec.Ports) != 1 || i.Spec.Ports[0].Port != want {
+				return fmt.Errorf("the ports are %+v, want %d", i.Spec.Ports, want)
+			}
+			return nil
+		}
+	}
+	exported := service.Spec.Ports[0].Port
+	expectImport(t, fleet.Hub, service, port(exported))
+
+	theirs := &multiclusterv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+	fleettest.Update(t, fleet.Hub, theirs, func(i *multiclusterv1alpha1.ServiceImport) {
+		i.Spec.Ports = []multiclusterv1beta1.ServicePort{{Name: "http", Port: 8080, Protocol: corev1.ProtocolTCP}}
+	})
+	policy := fleettest.Policy(ns, "imports", fleettest.To("member3"))
+	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: multiclusterv1alpha1.GroupVersion.String(), Kind: "ServiceImport", Name: "web"}}
+	fleettest.Create(t, fleet.Hub, policy)
+	expectImport(t, m3, service, port(8080))
+	expectImport(t, fleet.Hub, service, func(i *multiclusterv1beta1.ServiceImport) error {
+		if _, made := i.Labels[multiclusterv1beta1.MadeFromExportsLabel]; made {
+			return fmt.Errorf("it has the label of those that are made from exports")
+		}
+		return port(8080)(i)
+	})
+	expectImport(t, m2, service, port(exported)) // No policy takes the user's import there.
+
+	// What is exported later does not change it.
+	exportIn(t, m2, service)
+	expectImport(t, m3, service, usable("member1", "member2"))
+	expectImport(t, fleet.Hub, service, port(8080))
+
+	fleettest.Delete(t, fleet.Hub, theirs)
+	expectImport(t, fleet.Hub, service, port(exported))
+	expectImport(t, m3, service, port(exported))
+}
+
 // TestImportByPolicy: an export and an import that a user makes on the control plane go where policies take them, in either
 // version, and the import brings what is needed to use it.
 func TestImportByPolicy(t *testing.T) {

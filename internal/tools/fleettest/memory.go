@@ -20,6 +20,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/api"
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 )
 
@@ -49,7 +50,9 @@ func InMemory(t testing.TB, indexes []Index, objects ...client.Object) *Memory {
 		}
 	}
 	m := &Memory{}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&networkingv1alpha1.MultiClusterService{}, &clusterv1alpha1.Cluster{}).WithInterceptorFuncs(interceptor.Funcs{
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(
+		&networkingv1alpha1.MultiClusterService{}, &clusterv1alpha1.Cluster{}, &multiclusterv1beta1.ServiceImport{},
+	).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
 			m.Writes++
 			return c.Create(ctx, obj, o...)

@@ -30,7 +30,7 @@ import (
 const importsManager = "flagship-imports"
 
 // writeOnHub makes the import on the control plane what the exports add up to. It has no address: nothing runs there. One that a user
-// made stays as it is.
+// made stays as it is, and so does one whose spec a user changed.
 func (i *importer) writeOnHub(ctx context.Context, s *set) error {
 	if s.custom != nil {
 		return nil
@@ -60,7 +60,8 @@ func (i *importer) writeOnHub(ctx context.Context, s *set) error {
 	return i.setStatusOnHub(ctx, s, existing)
 }
 
-// applyOnHub writes the import if it differs, and returns it.
+// applyOnHub writes the import if it differs, and returns it; nil if it is a user's. One that differs although the exports are the same
+// was changed by a user, such as by an apply of the import that Karmada needs: it is that user's from then on.
 func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multiclusterv1beta1.ServiceImport) (*multiclusterv1beta1.ServiceImport, error) {
 	desired := importObject(s.key, *s.service)
 	raw, err := manifestOf(desired)
@@ -69,8 +70,11 @@ func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multicluste
 	}
 	sum := sha256.Sum256(raw)
 	content := hex.EncodeToString(sum[:8])
-	if existing != nil && existing.Annotations[multiclusterv1beta1.ContentAnnotation] == content && equality.Semantic.DeepEqual(existing.Spec, desired.Spec) {
-		return existing, nil
+	if existing != nil && existing.Annotations[multiclusterv1beta1.ContentAnnotation] == content {
+		if equality.Semantic.DeepEqual(existing.Spec, desired.Spec) {
+			return existing, nil
+		}
+		return nil, i.leaveToUser(ctx, existing)
 	}
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &object.Object); err != nil {
@@ -84,6 +88,21 @@ func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multicluste
 		return nil, fmt.Errorf("writing ServiceImport %s: %w", s.key, err)
 	}
 	return i.onHub(ctx, s.key)
+}
+
+// leaveToUser removes what marks an import as made from exports, its status first. The event of the change leads to a turn in which it
+// is one that a user made.
+func (i *importer) leaveToUser(ctx context.Context, existing *multiclusterv1beta1.ServiceImport) error {
+	cleared := existing.DeepCopy()
+	cleared.Status = multiclusterv1beta1.ServiceImportStatus{}
+	if _, err := hubclient.PatchStatus(ctx, i.client, existing, cleared); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	theirs := cleared.DeepCopy()
+	delete(theirs.Labels, multiclusterv1beta1.MadeFromExportsLabel)
+	delete(theirs.Annotations, multiclusterv1beta1.ContentAnnotation)
+	_, err := hubclient.Patch(ctx, i.client, cleared, theirs)
+	return client.IgnoreNotFound(err)
 }
 
 // setStatusOnHub writes which clusters export the service.

@@ -371,6 +371,75 @@ func TestDerivedServiceOnHub(t *testing.T) {
 	}
 }
 
+// stored is a control plane with every namespace, and the imports of a client.
+type stored struct {
+	noTemplates
+	client client.Client
+}
+
+func (s *stored) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
+	if ref.GroupVersionKind == namespaceKind {
+		return &metav1.PartialObjectMetadata{}, true
+	}
+	obj, err := s.Get(context.Background(), ref)
+	if err != nil {
+		return nil, false
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: obj.GetLabels(), UID: obj.GetUID()}}, true
+}
+
+func (s *stored) Get(ctx context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(ref.GroupVersionKind)
+	return obj, s.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+}
+
+// TestImportOnHub: the import on the control plane follows the exports until a user changes it.
+func TestImportOnHub(t *testing.T) {
+	h, i := importing(t, nil, nil, recordIn("a", 0), registeredCluster("a"), registeredCluster("b"))
+	i.templates = &stored{client: h.Client}
+	get := func() *multiclusterv1beta1.ServiceImport {
+		got := &multiclusterv1beta1.ServiceImport{}
+		if err := h.Client.Get(t.Context(), webKey, got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	i.turn(t, h)
+	if got := get(); !madeFromExports(got.Labels) || got.Spec.Ports[0].Port != 80 || len(got.Status.Clusters) != 1 {
+		t.Errorf("the first one is %+v", got)
+	}
+	if writes := i.turn(t, h); writes != 0 {
+		t.Errorf("%d writes for nothing new", writes)
+	}
+	second := recordIn("b", 1, func(s *corev1.ServiceSpec) { s.Ports = append(s.Ports, corev1.ServicePort{Name: "more", Port: 90}) })
+	if err := h.Client.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if got := get(); !madeFromExports(got.Labels) || len(got.Spec.Ports) != 2 || len(got.Status.Clusters) != 2 {
+		t.Errorf("of two exports it is %+v", got)
+	}
+
+	theirs := get()
+	theirs.Spec.Ports = []multiclusterv1beta1.ServicePort{{Name: "http", Port: 8080}}
+	if err := h.Client.Update(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if got := get(); madeFromExports(got.Labels) || got.Annotations[multiclusterv1beta1.ContentAnnotation] != "" || got.Spec.Ports[0].Port != 8080 ||
+		len(got.Status.Clusters) != 0 {
+		t.Errorf("after the change of a user it is %+v", got)
+	}
+	if err := h.Client.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if got := get(); got.Spec.Ports[0].Port != 8080 {
+		t.Errorf("without the second export it is %+v", got)
+	}
+}
+
 // TestWhetherAServiceIsDerivedIsAnEvent has imports whose Service can be derived, and whose cannot.
 func TestWhetherAServiceIsDerivedIsAnEvent(t *testing.T) {
 	for name, tc := range map[string]struct {
