@@ -74,6 +74,20 @@ func (r *Registries) Clusters(ctx context.Context, resource schema.GroupVersionR
 	return selected(registries.Items, clusters.Items, resource), nil
 }
 
+// Kind returns the kind of a resource that a cluster serves in this version, whether a registry selects it or not; "" if none serves it.
+func (r *Registries) Kind(ctx context.Context, resource schema.GroupVersionResource) (string, error) {
+	var clusters clusterv1alpha1.ClusterList
+	if err := r.reader.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing Clusters: %w", err)
+	}
+	for i := range clusters.Items {
+		if kind := kindIn(&clusters.Items[i], resource); kind != "" {
+			return kind, nil
+		}
+	}
+	return "", nil
+}
+
 // Ready returns whether a cluster is recorded as ready. One that cannot be read is not.
 func (r *Registries) Ready(ctx context.Context, name string) bool {
 	var cluster clusterv1alpha1.Cluster

@@ -96,3 +96,21 @@ func TestChanged(t *testing.T) {
 	default:
 	}
 }
+
+func TestKind(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clusterv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	without, with := cluster("a", "Secret"), cluster("b", "Pod")
+	registries := &Registries{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(&without, &with).Build()}
+	for resource, want := range map[schema.GroupVersionResource]string{
+		corev1.SchemeGroupVersion.WithResource("pods"):  "Pod",
+		{Version: "v2", Resource: "pods"}:               "",
+		corev1.SchemeGroupVersion.WithResource("moons"): "",
+	} {
+		if kind, err := registries.Kind(t.Context(), resource); err != nil || kind != want {
+			t.Errorf("%s has the kind %q, %v, want %q", resource, kind, err, want)
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -33,6 +32,8 @@ import (
 type Registries interface {
 	// Clusters returns in which clusters a resource is read, each with its namespaces; nil namespaces are all.
 	Clusters(ctx context.Context, resource schema.GroupVersionResource) (map[string][]string, error)
+	// Kind returns the kind of a resource that a cluster serves, whether a registry selects it or not; "" if none serves it.
+	Kind(ctx context.Context, resource schema.GroupVersionResource) (string, error)
 	// Changed returns a channel that is closed when Clusters may return something else than it returns after this call.
 	Changed() <-chan struct{}
 	// Ready returns whether a cluster is recorded as ready.
@@ -41,8 +42,7 @@ type Registries interface {
 
 // Config is what the server needs.
 type Config struct {
-	// Registries returns the registries, nil while the control plane starts. It is a function since they are read from caches that
-	// are built after the server.
+	// Registries returns the registries, nil while the control plane starts; a function, since their caches are built after the server.
 	Registries func() Registries
 	// Metrics are those of the control plane.
 	Metrics prometheus.Registerer
@@ -67,8 +67,7 @@ type Server struct {
 	pause time.Duration
 }
 
-// New makes a Server. local is a client configuration that calls the API server in this process, network one that calls it through a
-// connection; both have all rights.
+// New makes a Server. local is a client configuration that calls the API server in this process, network one for a connection; both have all rights.
 func New(config Config, local func() *rest.Config, network *rest.Config) *Server {
 	registries := config.Registries
 	if registries == nil {
@@ -189,7 +188,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if len(c.clusters) == 0 {
-		return c.toControlPlane()
+		return c.toControlPlane(r.Context())
 	}
 	s.requests.WithLabelValues(c.info.Verb).Inc()
 	return c.toMembers(r.Context())
@@ -226,15 +225,16 @@ func (c *call) selected(ctx context.Context, registries Registries) (map[string]
 }
 
 // toControlPlane answers what no registry selects: proxying serves the control plane's own objects, as the caller.
-func (c *call) toControlPlane() error {
+func (c *call) toControlPlane(ctx context.Context) error {
 	if c.reduced {
 		if !c.info.IsResourceRequest {
 			return apierrors.NewNotFound(schema.GroupResource{}, c.path)
 		}
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: fmt.Sprintf("no ResourceRegistry selects %s in a cluster that serves it: create one, or correct apiVersion, kind and namespace in its spec.resourceSelectors", c.resource()),
-		}}
+		kind, err := c.registries().Kind(ctx, c.resource())
+		if err != nil {
+			return starting(err)
+		}
+		return merge.Unselected(ctx, c.writer, c.resource(), kind, c.info.Verb)
 	}
 	if c.info.IsResourceRequest && merge.IsVersion(c.request.URL.Query().Get("resourceVersion")) {
 		return expired("the objects are those of the control plane now")

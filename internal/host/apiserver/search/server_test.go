@@ -227,6 +227,11 @@ func (f *fleetOf) Clusters(_ context.Context, resource schema.GroupVersionResour
 	return own, nil
 }
 
+// Kind implements Registries.
+func (f *fleetOf) Kind(_ context.Context, resource schema.GroupVersionResource) (string, error) {
+	return map[string]string{"configmaps": "ConfigMap", "pods": "Pod"}[resource.Resource], nil
+}
+
 // Changed implements Registries.
 func (f *fleetOf) Changed() <-chan struct{} {
 	f.mu.Lock()
@@ -473,12 +478,32 @@ func TestSearchCache(t *testing.T) {
 		t.Errorf("objects are not reduced: %s", text)
 	}
 	for path, want := range map[string]int{
-		cached + configMaps + "?watch=true": http.StatusMethodNotAllowed, cached + "/api/v1/pods": http.StatusNotFound, cached + "/version": http.StatusNotFound,
-		cached + proxying + "/api/v1/pods": http.StatusBadRequest,
+		cached + configMaps + "?watch=true": http.StatusMethodNotAllowed, cached + "/api/v1/moons": http.StatusNotFound, cached + "/version": http.StatusNotFound,
+		cached + proxying + "/api/v1/pods": http.StatusBadRequest, cached + "/api/v1/namespaces/shop/pods/web": http.StatusNotFound,
 	} {
 		if code, _, status := get(t, server, "GET", path, ""); code != want {
 			t.Errorf("%s: %d, %v, want %d", path, code, status, want)
 		}
+	}
+}
+
+// TestUnselectedListsAreEmpty: clients of Karmada list a kind before a registry selects it, and after none does any more.
+func TestUnselectedListsAreEmpty(t *testing.T) {
+	f, _, _ := two(t)
+	server := f.replica()
+	for _, path := range []string{cached + "/api/v1/pods", cached + "/api/v1/namespaces/shop/pods"} {
+		code, header, list := get(t, server, "GET", path, "")
+		want := map[string]any{"apiVersion": "v1", "kind": "PodList", "items": []any{}, "metadata": map[string]any{"resourceVersion": ""}}
+		if diff := cmp.Diff(want, list); code != http.StatusOK || diff != "" {
+			t.Errorf("%s: %d (-want, +got)\n%s", path, code, diff)
+		}
+		if text := header.Get("Warning"); !strings.Contains(text, "no ResourceRegistry selects /v1, Resource=pods") {
+			t.Errorf("%s has the warning %q", path, text)
+		}
+	}
+	f.change(map[string][]string{})
+	if code, _, list := get(t, server, "GET", cached+configMaps, ""); code != http.StatusOK || list["kind"] != "ConfigMapList" {
+		t.Errorf("a list after the registries are gone: %d, %v", code, list)
 	}
 }
 

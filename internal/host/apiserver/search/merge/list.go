@@ -2,6 +2,7 @@ package merge
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,10 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 // List writes a list page by page. Its metadata comes last, since the version is known then.
@@ -84,6 +88,24 @@ func (l *List) Fail(err error) error {
 		return status
 	}
 	return apierrors.NewServiceUnavailable(err.Error())
+}
+
+// Unselected answers search/cache where no registry selects a resource. As in Karmada, a list of a kind that a cluster serves is empty then, and a
+// warning has the reason; kind is "" if no cluster serves it.
+func Unselected(ctx context.Context, w http.ResponseWriter, resource schema.GroupVersionResource, kind, verb string) error {
+	message := fmt.Sprintf("no ResourceRegistry selects %s in a cluster that serves it: "+
+		"create one, or correct apiVersion, kind and namespace in its spec.resourceSelectors", resource)
+	if verb != "list" || kind == "" {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
+		}}
+	}
+	warning.AddWarning(ctx, "", message)
+	empty := &List{Writer: w}
+	if err := empty.Add(Page{APIVersion: resource.GroupVersion().String(), Kind: kind + "List"}, ""); err != nil {
+		return empty.Fail(err)
+	}
+	return empty.End("", "")
 }
 
 // Page is a part of the list of one cluster.
