@@ -5,8 +5,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	listersv1 "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 func TestUsage(t *testing.T) {
@@ -36,5 +40,18 @@ func TestUsage(t *testing.T) {
 				t.Errorf("it uses %s, want %s %s", got, tc.cpu, tc.memory)
 			}
 		})
+	}
+}
+
+// kubectl top and karmadactl top print the error as it is.
+func TestWhatIsNotThereIsAPodOrANode(t *testing.T) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	pods := podREST{pods: listersv1.NewPodLister(indexer)}
+	if _, err := pods.Get(request.WithNamespace(t.Context(), "shop"), "web", nil); !apierrors.IsNotFound(err) || err.Error() != `pods "web" not found` {
+		t.Errorf("a missing pod: %v", err)
+	}
+	nodes := nodeREST{nodes: listersv1.NewNodeLister(indexer)}
+	if _, err := nodes.Get(t.Context(), "node", nil); !apierrors.IsNotFound(err) || err.Error() != `nodes "node" not found` {
+		t.Errorf("a missing node: %v", err)
 	}
 }

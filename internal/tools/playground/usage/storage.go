@@ -75,11 +75,11 @@ func (podREST) NamespaceScoped() bool { return true }
 // GetSingularName is empty, as in the metrics server: "pod" is another resource.
 func (podREST) GetSingularName() string { return "" }
 
-// Get returns what a pod uses that runs.
+// Get returns what a pod uses that runs. If there is none, the error is about the pod, as in the metrics server: clients print it.
 func (r podREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	pod, err := r.pods.Pods(request.NamespaceValue(ctx)).Get(name)
 	if err != nil || !isRunning(pod) {
-		return nil, apierrors.NewNotFound(v1beta1.Resource("pods"), name)
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
 	}
 	out := r.metrics(pod)
 	return &out, nil
@@ -147,7 +147,7 @@ func (nodeREST) GetSingularName() string { return "" }
 func (r nodeREST) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	node, err := r.nodes.Get(name)
 	if err != nil {
-		return nil, apierrors.NewNotFound(v1beta1.Resource("nodes"), name)
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 	}
 	byNode, err := r.running()
 	if err != nil {
