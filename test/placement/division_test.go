@@ -88,6 +88,28 @@ func TestDivisionsByHand(t *testing.T) {
 	}
 }
 
+// Written weights divide among all clusters, whatever the spread constraints are, until an annotation of the policy has these hold.
+func TestStaticWeightsAndSpreadConstraints(t *testing.T) {
+	fleet, ns := start(t)
+	place := fleettest.Divided(fleettest.Weight{Cluster: "east-1", Weight: 1}, fleettest.Weight{Cluster: "east-2", Weight: 3})
+	place.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: []string{"east-1", "east-2"}}
+	place.SpreadConstraints = []policyv1alpha1.SpreadConstraint{spread("cluster", 1, 1)}
+	web := fleettest.Deployment(ns, "web", 4)
+	policy := fleettest.Policy(ns, "web", place, web)
+	fleettest.Create(t, fleet.Hub, web, policy)
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"east-1": 1, "east-2": 3}))
+
+	annotate := func(value string) {
+		fleettest.Update(t, fleet.Hub, policy, func(p *policyv1alpha1.PropagationPolicy) {
+			p.Annotations = map[string]string{policyv1alpha1.SpreadStaticWeightsAnnotation: value}
+		})
+	}
+	annotate("true")
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"east-2": 4}))
+	annotate("false")
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "web"), divided(map[string]int32{"east-1": 1, "east-2": 3}))
+}
+
 // What a tier cannot hold goes to the next, and what is taken back is taken from the last one first.
 func TestOverflowTiers(t *testing.T) {
 	fleet, ns := start(t)

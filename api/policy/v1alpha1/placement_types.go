@@ -34,6 +34,8 @@ type Placement struct {
 
 	// How many groups of clusters (regions, or clusters themselves) the objects are
 	// spread over. Any constraint by another field needs one by "cluster" beside it.
+	// Without effect where a staticWeightList divides the replicas, unless an
+	// annotation has them hold.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:XValidation:rule="!self.exists(c, has(c.spreadByField) && c.spreadByField != 'cluster') || self.exists(c, has(c.spreadByField) ? c.spreadByField == 'cluster' : !has(c.spreadByLabel))",message="a constraint with spreadByField cluster is needed beside any other spreadByField"
@@ -257,4 +259,11 @@ type WorkloadAntiAffinityTerm struct {
 	// Key of the label. Objects without it are not affected.
 	// +required
 	GroupByLabelKey string `json:"groupByLabelKey"`
+}
+
+// HasStaticWeights returns whether replicas are divided by weights that the placement has. Without them, static weights are equal.
+func (p *Placement) HasStaticWeights() bool {
+	s := p.ReplicaScheduling
+	return s != nil && s.ReplicaSchedulingType != ReplicaSchedulingTypeDuplicated && s.ReplicaDivisionPreference != ReplicaDivisionPreferenceAggregated &&
+		s.WeightPreference != nil && s.WeightPreference.DynamicWeight == "" && len(s.WeightPreference.StaticWeightList) > 0
 }

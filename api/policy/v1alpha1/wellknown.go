@@ -22,6 +22,8 @@ const (
 const (
 	// PartialPlacementAnnotation set to "true" places the replicas that fit when not all do.
 	PartialPlacementAnnotation = "flagship.io/partial-placement"
+	// SpreadStaticWeightsAnnotation set to "true" has spread constraints hold where a staticWeightList divides the replicas, too.
+	SpreadStaticWeightsAnnotation = "flagship.io/spread-static-weights"
 	// FailbackAnnotation lets an object return to an earlier term of clusterAffinities once it fits there again: "true" at
 	// once, a duration such as "10m" after it has fitted for that long.
 	FailbackAnnotation = "flagship.io/failback"

@@ -53,15 +53,7 @@ func followsClusters(req *decision.Request) bool {
 }
 
 func hasNamedShares(p *policyv1alpha1.Placement) bool {
-	switch decision.StrategyOf(p) {
-	case decision.Duplicated:
-		return true
-	case decision.Static:
-		w := p.ReplicaScheduling.WeightPreference
-		return w != nil && len(w.StaticWeightList) > 0
-	default:
-		return false
-	}
+	return decision.StrategyOf(p) == decision.Duplicated || p.HasStaticWeights()
 }
 
 // replicasDiffer returns whether the targets hold more or fewer replicas than wanted, in all.

@@ -80,7 +80,8 @@ func matters(before, after workv1alpha2.Binding) bool {
 	a, b := before.GetAnnotations(), after.GetAnnotations()
 	return slices.ContainsFunc([]string{
 		policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.RetainReplicasLabel,
-		policyv1alpha1.KeepUnselectedAnnotation, workv1alpha2.ReturnsAnnotation, workv1alpha2.ReplicaLimitsAnnotation,
+		policyv1alpha1.KeepUnselectedAnnotation, policyv1alpha1.SpreadStaticWeightsAnnotation, workv1alpha2.ReturnsAnnotation,
+		workv1alpha2.ReplicaLimitsAnnotation,
 	}, func(key string) bool { return a[key] != b[key] })
 }
 

@@ -170,5 +170,5 @@ var OptIns = []string{
 	policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.PurgeModeAnnotation,
 	policyv1alpha1.KeepUnselectedAnnotation, policyv1alpha1.DescheduleAnnotation, clusterv1alpha1.ApplyAsAnnotation,
 	policyv1alpha1.HandoverAnnotation, policyv1alpha1.ClusterFailbackAnnotation, policyv1alpha1.ClusterFailbackSoakAnnotation,
-	policyv1alpha1.ClusterFailbackRequestedAnnotation, policyv1alpha1.DriftAnnotation,
+	policyv1alpha1.ClusterFailbackRequestedAnnotation, policyv1alpha1.DriftAnnotation, policyv1alpha1.SpreadStaticWeightsAnnotation,
 }

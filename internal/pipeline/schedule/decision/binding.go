@@ -19,7 +19,8 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 		Current:          spec.Clusters,
 		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
 		Fresh:            rescheduleRequested(b),
-		Partial:          partial(b.GetAnnotations()),
+		Partial:          isTrue(b.GetAnnotations()[policyv1alpha1.PartialPlacementAnnotation]),
+		SpreadStatic:     isTrue(b.GetAnnotations()[policyv1alpha1.SpreadStaticWeightsAnnotation]),
 		Retained:         b.GetAnnotations()[policyv1alpha1.RetainReplicasLabel] == "true",
 		KindTravels:      kindTravels,
 	}
@@ -47,7 +48,8 @@ func rescheduleRequested(b workv1alpha2.Binding) bool {
 	return requested != nil && (last == nil || !last.After(requested.Time))
 }
 
-func partial(annotations map[string]string) bool {
-	yes, err := strconv.ParseBool(annotations[policyv1alpha1.PartialPlacementAnnotation])
+// isTrue returns whether the value of an annotation switches something on.
+func isTrue(value string) bool {
+	yes, err := strconv.ParseBool(value)
 	return err == nil && yes
 }

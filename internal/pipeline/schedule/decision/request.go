@@ -39,6 +39,8 @@ type Request struct {
 	Fresh bool
 	// Partial places what fits when not everything does.
 	Partial bool
+	// SpreadStatic has spread constraints hold for written static weights, too.
+	SpreadStatic bool
 	// Retained means that clusters keep the replicas they have, so that a share of none does not remove a copy.
 	Retained bool
 	// Failback tries the terms of clusterAffinities from the first on, even if a later one is in use.
@@ -131,8 +133,9 @@ func (r *Request) Demand() capacity.Demand {
 	}
 }
 
+// SpreadConstraints are those that hold. With written static weights that is none, as Karmada documents, unless SpreadStatic is true.
 func (r *Request) SpreadConstraints() []policyv1alpha1.SpreadConstraint {
-	if r.Placement == nil {
+	if r.Placement == nil || !r.SpreadStatic && r.Placement.HasStaticWeights() {
 		return nil
 	}
 	return r.Placement.SpreadConstraints

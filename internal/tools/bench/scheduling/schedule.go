@@ -410,6 +410,7 @@ func paperBinding(i int) *workv1alpha2.ResourceBinding {
 	name := fmt.Sprintf("thing-%05d", i)
 	b := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fleet.Namespace, Name: name, Labels: map[string]string{workv1alpha2.BindingManagedByLabel: "bench"},
+		Annotations: map[string]string{policyv1alpha1.SpreadStaticWeightsAnnotation: "true"},
 	}}
 	b.Spec.Resource = workv1alpha2.ObjectReference{
 		APIVersion: thing.GroupVersion().String(), Kind: thing.Kind, Namespace: fleet.Namespace, Name: name, UID: types.UID(name),

@@ -84,7 +84,7 @@ func benchRequests(n int, placement *policyv1alpha1.Placement) []decision.Reques
 			Resource: workv1alpha2.ObjectReference{
 				APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprintf("app-%d", i), UID: types.UID(fmt.Sprintf("uid-%d", i)),
 			},
-			Placement: placement, Replicas: int32(20 + i%160),
+			Placement: placement, Replicas: int32(20 + i%160), SpreadStatic: true,
 			Requirements: &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{
 				corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(100*(1+i%8)), resource.DecimalSI),
 				corev1.ResourceMemory: *resource.NewQuantity(int64(1+i%4)<<30, resource.BinarySI),

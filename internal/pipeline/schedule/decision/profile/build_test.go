@@ -105,6 +105,8 @@ func now(pairs ...any) func(*decision.Request) {
 func fresh(r *decision.Request)   { r.Fresh = true }
 func partial(r *decision.Request) { r.Partial = true }
 
+func spreadStatic(r *decision.Request) { r.SpreadStatic = true }
+
 func placement(edits ...func(*policyv1alpha1.Placement)) *policyv1alpha1.Placement {
 	p := &policyv1alpha1.Placement{}
 	for _, edit := range edits {

@@ -97,14 +97,28 @@ func TestStaticWeights(t *testing.T) {
 			reason: "scaling to zero leaves the copies where they are, with none",
 			fleet:  eachAvailable(9, 9), request: deployment(0, placement(static("m1", 1, "m2", 1)), now("m1", 2, "m2", 2)), want: targets("m1", 0, "m2", 0),
 		},
-		"SpreadIsHonoured": {
-			reason: "spread constraints count with fixed weights too: the two heaviest, 5:3 over 8",
-			fleet:  eachAvailable(9, 9, 9), request: deployment(8, placement(static("m1", 1, "m2", 3, "m3", 5), spread(byCluster, 1, 2))),
+		"SpreadIsIgnored": {
+			reason: "written weights divide among all clusters, as Karmada documents: 1:3:5 over 9",
+			fleet:  eachAvailable(9, 9, 9), request: deployment(9, placement(static("m1", 1, "m2", 3, "m3", 5), spread(byCluster, 1, 2))),
+			want: targets("m1", 1, "m2", 3, "m3", 5),
+		},
+		"SpreadThatCannotBeMetIsIgnored": {
+			reason: "a constraint that is ignored excludes no cluster and fails nothing",
+			fleet:  eachAvailable(9, 9), request: deployment(4, placement(static("m1", 1, "m2", 1), spread(byCluster, 5, 5), spread(byRegion, 2, 2))),
+			want: targets("m1", 2, "m2", 2),
+		},
+		"SpreadOfEqualWeightsIsHonoured": {
+			reason: "without written weights spread constraints count",
+			fleet:  eachAvailable(9, 9, 9), request: deployment(4, placement(static(), spread(byCluster, 2, 2))), want: targets("m1", 2, "m2", 2),
+		},
+		"SpreadIsHonouredOnRequest": {
+			reason: "with the annotation spread constraints count: the two heaviest, 5:3 over 8",
+			fleet:  eachAvailable(9, 9, 9), request: deployment(8, placement(static("m1", 1, "m2", 3, "m3", 5), spread(byCluster, 1, 2)), spreadStatic),
 			want: targets("m2", 3, "m3", 5),
 		},
 		"SpreadCountsWeightedOnly": {
 			reason: "a cluster without weight does not take up one of the two places",
-			fleet:  eachAvailable(9, 9, 9), request: deployment(4, placement(static("m2", 1, "m3", 1), spread(byCluster, 2, 2))),
+			fleet:  eachAvailable(9, 9, 9), request: deployment(4, placement(static("m2", 1, "m3", 1), spread(byCluster, 2, 2)), spreadStatic),
 			want: targets("m2", 2, "m3", 2),
 		},
 	})

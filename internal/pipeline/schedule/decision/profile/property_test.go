@@ -134,6 +134,7 @@ func TestDecisionIsStable(t *testing.T) {
 	forEachDivision(t, 3, func(t *testing.T, r *rand.Rand, w world, name string, p *policyv1alpha1.Placement) {
 		constraints[r.IntN(len(constraints))](p)
 		req := deployment(r.Int32N(60), p)
+		req.SpreadStatic = r.IntN(2) == 0
 		first := profile.Schedule(req, w.snapshot())
 		if again := profile.Schedule(req, w.snapshot()); !cmp.Equal(first.Targets, again.Targets) {
 			t.Fatalf("same question, two answers: %v and %v", first.Targets, again.Targets)
@@ -213,7 +214,7 @@ func TestSpreadConstraintsHold(t *testing.T) {
 			w := randomWorld(r)
 			least, most, regionsLeast, regionsMost := 1+r.IntN(3), r.IntN(5), 1+r.IntN(3), r.IntN(4)
 			p := placement(mode, spread(byRegion, regionsLeast, regionsMost), spread(byCluster, least, most))
-			d := profile.Schedule(deployment(10+r.Int32N(20), p), w.snapshot())
+			d := profile.Schedule(deployment(10+r.Int32N(20), p, spreadStatic), w.snapshot())
 			if d.Failure != nil {
 				continue
 			}
@@ -291,7 +292,7 @@ func TestAnyPlacementGetsAnAnswer(t *testing.T) {
 			}
 		}
 		req := deployment(r.Int32N(40), randomPlacement(r))
-		req.Current, req.Fresh, req.Partial = w.running(r, 6), r.IntN(4) == 0, r.IntN(4) == 0
+		req.Current, req.Fresh, req.Partial, req.SpreadStatic = w.running(r, 6), r.IntN(4) == 0, r.IntN(4) == 0, r.IntN(2) == 0
 		req.ObservedAffinity = []string{"", "t0", "t1"}[r.IntN(3)]
 		if r.IntN(4) == 0 {
 			req.Replicas, req.Requirements = 0, nil

@@ -60,7 +60,7 @@ var shownAnnotations = []string{
 	"flagship.io/cluster-failback", "flagship.io/drift-acknowledged", "flagship.io/autoscaled", "flagship.io/awaits-claims", "flagship.io/replica-limits",
 	"flagship.io/returns-to", "flagship.io/failed-over-from", "flagship.io/control-plane", "flagship.io/adopted", "flagship.io/taken-from",
 	"flagship.io/brake-released-until", "flagship.io/brake-keep-objects-before", "flagship.io/evictions-released-until", "flagship.io/fenced",
-	"flagship.io/resume-dispatching", "flagship.io/apply-as", "flagship.io/on-removal",
+	"flagship.io/resume-dispatching", "flagship.io/apply-as", "flagship.io/on-removal", "flagship.io/spread-static-weights",
 }
 
 // metadata keeps what identifies an object and its life, labels, and the values of known annotations.
