@@ -12,7 +12,7 @@ const agentSuffix = "-agent"
 
 // agentOf is what the agent of a member is run with.
 func (m *member) agentOf() Agent {
-	name := m.record.Name
+	name := m.spec.Name
 	return Agent{Cluster: name, Kubeconfig: MemberKubeconfig(string(m.dir), name), Dir: m.dir.agentData(name)}
 }
 
@@ -20,8 +20,8 @@ func (m *member) agentOf() Agent {
 func (m *member) joined() error {
 	m.op.Lock()
 	defer m.op.Unlock()
-	m.record.Joined = true
-	if !m.record.Pull {
+	m.spec.Joined = true
+	if !m.spec.Pull {
 		return nil
 	}
 	return m.startAgent()
@@ -32,7 +32,7 @@ func (m *member) startAgent() error {
 	if m.runningAgent() != nil {
 		return nil
 	}
-	a, name := m.agentOf(), m.record.Name+agentSuffix
+	a, name := m.agentOf(), m.spec.Name+agentSuffix
 	_, _ = io.WriteString(m.agentLog, startMark+name+"\n")
 	p, err := child.Spawn(m.executable, []string{AgentCommand, a.Cluster, "--data-dir=" + a.Dir, "--cluster-kubeconfig=" + a.Kubeconfig}, m.agentLog)
 	if err != nil {

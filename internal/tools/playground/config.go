@@ -38,7 +38,7 @@ type Config struct {
 	// Devices is the number of devices for resource claims on each node of a member that is new; negative means
 	// DefaultDevices.
 	Devices int
-	// Port fixes the hub's port; 0 keeps the one recorded in the data directory, or chooses one.
+	// Port fixes the hub's port; 0 keeps the one in the spec of the data directory, or chooses one.
 	Port int
 	// Bare members run an API server only: no workload controllers, no scheduler, no nodes.
 	Bare bool

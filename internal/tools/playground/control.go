@@ -164,24 +164,24 @@ func (p *Playground) do(ctx context.Context, ask request) error {
 	switch ask.Verb {
 	case Stop:
 		m.stop()
-		p.out.say("%s stopped", m.record.Name)
+		p.out.say("%s stopped", m.spec.Name)
 	case StartMember:
 		ctx, cancel := context.WithTimeout(ctx, p.config.StartTimeout)
 		defer cancel()
 		if err := m.start(ctx); err != nil {
 			return err
 		}
-		p.out.say("%s started", m.record.Name)
+		p.out.say("%s started", m.spec.Name)
 	case Pause:
 		if err := m.pause(); err != nil {
 			return err
 		}
-		p.out.say("%s paused", m.record.Name)
+		p.out.say("%s paused", m.spec.Name)
 	case Resume:
 		if err := m.resume(); err != nil {
 			return err
 		}
-		p.out.say("%s resumed", m.record.Name)
+		p.out.say("%s resumed", m.spec.Name)
 	default:
 		return fmt.Errorf("unknown request %q", ask.Verb)
 	}

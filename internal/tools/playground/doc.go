@@ -2,7 +2,7 @@
 // member cluster in a child process of the same binary.
 //
 // In: a data directory and plain values; how to start a hub and how to join a member are functions passed in.
-// Out: running member processes, kubeconfig files, logs, and the record of what was chosen (ports, ranges)
+// Out: running member processes, kubeconfig files, logs, and the spec with what was chosen (ports, ranges)
 // so that the same directory comes up as the same fleet.
 // Owns: the data directory's top level: its lock, playground.json, *.kubeconfig, logs and the control socket.
 // Never: writes an object to a cluster; joining is what the caller's function does.

@@ -284,7 +284,7 @@ func TestRefusals(t *testing.T) {
 		"PortInUse":      {[]string{"up", "--data-dir", t.TempDir(), "--port", port}, "port " + port + " of the control plane is in use"},
 		"NotADirectory":  {[]string{"up", "--data-dir", file}, "cannot use " + file},
 		"UnwritableDir":  {[]string{"up", "--data-dir", "/proc/not/writable"}, "cannot use /proc/not/writable"},
-		"DamagedRecord":  {[]string{"up", "--data-dir", damaged}, "damaged"},
+		"DamagedSpec":    {[]string{"up", "--data-dir", damaged}, "damaged"},
 		"TooManyMembers": {[]string{"up", "--data-dir", empty, "--members", "999"}, "too many"},
 		"NoPlayground":   {[]string{"member", "stop", "member1", "--data-dir", empty}, "no playground runs in " + empty},
 		"NoSuchMember":   {[]string{"member", "stop", "member9", "--data-dir", fleet.Dir}, `no member "member9"`},
@@ -301,7 +301,7 @@ func TestRefusals(t *testing.T) {
 func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 	shared.Start(t)
 	fleet := fleettest.Start(t, fleettest.Options{Members: 1, Bare: true})
-	fleettest.ExpectRefusal(t, "has 1 members", "up", "--data-dir", copyRecord(t, fleet.Dir), "--members", "0")
+	fleettest.ExpectRefusal(t, "has 1 members", "up", "--data-dir", copySpec(t, fleet.Dir), "--members", "0")
 	member := fleet.Member("member1")
 	kept := fleettest.ConfigMap("default", "kept", map[string]string{"a": "b"})
 	for _, c := range []*fleettest.Cluster{fleet.Hub, member} {
@@ -368,11 +368,11 @@ func TestAMemberInPullMode(t *testing.T) {
 	fleet.Restart(t)
 	arrives("after-a-restart")
 	agent()
-	fleettest.ExpectRefusal(t, `there is no member "member2"`, "up", "--data-dir", copyRecord(t, fleet.Dir), "--pull", "member2")
+	fleettest.ExpectRefusal(t, `there is no member "member2"`, "up", "--data-dir", copySpec(t, fleet.Dir), "--pull", "member2")
 }
 
-// copyRecord makes a directory with the record of the same fleet as another, which goes on running.
-func copyRecord(t *testing.T, from string) string {
+// copySpec makes a directory with the spec of the same fleet as another, which goes on running.
+func copySpec(t *testing.T, from string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(from, "playground.json"))
 	if err != nil {

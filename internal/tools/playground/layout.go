@@ -8,7 +8,7 @@ import (
 // layout names the files of a data directory.
 type layout string
 
-func (l layout) record() string  { return filepath.Join(string(l), "playground.json") }
+func (l layout) spec() string    { return filepath.Join(string(l), "playground.json") }
 func (l layout) logs() string    { return filepath.Join(string(l), "logs") }
 func (l layout) hubData() string { return filepath.Join(string(l), "hub") }
 

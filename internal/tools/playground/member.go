@@ -30,7 +30,7 @@ const stopPatience = 6 * time.Second
 
 // member is one cluster of the playground: at most one process at a time, and one of its agent.
 type member struct {
-	record     memberRecord
+	spec       memberSpec
 	dir        layout
 	executable string
 	log        *logFile
@@ -64,24 +64,24 @@ const startMark = "--- start of "
 func (m *member) args() []string {
 	args := []string{
 		MemberCommand,
-		"--name=" + m.record.Name,
-		"--data-dir=" + m.dir.memberData(m.record.Name),
-		"--write-kubeconfig=" + MemberKubeconfig(string(m.dir), m.record.Name),
-		"--port=" + strconv.Itoa(m.record.Port),
-		"--pod-cidr=" + m.record.PodCIDR,
-		"--service-cidr=" + m.record.ServiceCIDR,
-		"--nodes=" + strconv.Itoa(m.record.Nodes),
+		"--name=" + m.spec.Name,
+		"--data-dir=" + m.dir.memberData(m.spec.Name),
+		"--write-kubeconfig=" + MemberKubeconfig(string(m.dir), m.spec.Name),
+		"--port=" + strconv.Itoa(m.spec.Port),
+		"--pod-cidr=" + m.spec.PodCIDR,
+		"--service-cidr=" + m.spec.ServiceCIDR,
+		"--nodes=" + strconv.Itoa(m.spec.Nodes),
 	}
-	if m.record.NodeCPU != "" {
-		args = append(args, "--node-cpu="+m.record.NodeCPU)
+	if m.spec.NodeCPU != "" {
+		args = append(args, "--node-cpu="+m.spec.NodeCPU)
 	}
-	if m.record.NodeMemory != "" {
-		args = append(args, "--node-memory="+m.record.NodeMemory)
+	if m.spec.NodeMemory != "" {
+		args = append(args, "--node-memory="+m.spec.NodeMemory)
 	}
-	if m.record.Devices > 0 {
-		args = append(args, "--devices="+strconv.Itoa(m.record.Devices))
+	if m.spec.Devices > 0 {
+		args = append(args, "--devices="+strconv.Itoa(m.spec.Devices))
 	}
-	if m.record.Bare {
+	if m.spec.Bare {
 		args = append(args, "--bare")
 	}
 	return args
@@ -93,24 +93,24 @@ func (m *member) start(ctx context.Context) error {
 	defer m.op.Unlock()
 	switch state, _ := m.status(); state {
 	case Paused:
-		return fmt.Errorf("%s is paused: resume it", m.record.Name)
+		return fmt.Errorf("%s is paused: resume it", m.spec.Name)
 	case Running:
 	default:
 		if err := m.startServer(ctx); err != nil {
 			return err
 		}
 	}
-	if m.record.Pull && m.record.Joined {
+	if m.spec.Pull && m.spec.Joined {
 		return m.startAgent()
 	}
 	return nil
 }
 
 func (m *member) startServer(ctx context.Context) error {
-	_, _ = io.WriteString(m.log, startMark+m.record.Name+"\n")
+	_, _ = io.WriteString(m.log, startMark+m.spec.Name+"\n")
 	p, err := child.Spawn(m.executable, m.args(), m.log)
 	if err != nil {
-		return fmt.Errorf("starting %s: %w", m.record.Name, err)
+		return fmt.Errorf("starting %s: %w", m.spec.Name, err)
 	}
 	m.set(p, Starting)
 	m.reaping.Go(func() { m.reap(p) })
@@ -125,7 +125,7 @@ func (m *member) startServer(ctx context.Context) error {
 		if ctx.Err() != nil {
 			err = withReport(err, <-p.Ready)
 		}
-		return fmt.Errorf("starting %s: %w (log: %s)", m.record.Name, m.withCauses(err), m.log.path)
+		return fmt.Errorf("starting %s: %w (log: %s)", m.spec.Name, m.withCauses(err), m.log.path)
 	}
 	m.setIfCurrent(p, Running)
 	return nil
@@ -156,7 +156,7 @@ func (m *member) reap(p *child.Process) {
 	<-p.Exited
 	before := m.setIfCurrent(p, Stopped)
 	if !p.Asked.Load() && before != Starting {
-		m.onEnd(m.record.Name, child.Ending(p.Err))
+		m.onEnd(m.spec.Name, child.Ending(p.Err))
 	}
 }
 
@@ -190,14 +190,14 @@ func (m *member) freeze(s syscall.Signal, from, to State) error {
 	case state == to:
 		return nil
 	case state != from || p == nil:
-		return fmt.Errorf("%s is %s", m.record.Name, state)
+		return fmt.Errorf("%s is %s", m.spec.Name, state)
 	}
 	for _, p := range []*child.Process{p, m.runningAgent()} { // an agent is in its cluster
 		if p == nil {
 			continue
 		}
 		if err := p.Signal(s); err != nil {
-			return fmt.Errorf("sending %s to %s: %w", s, m.record.Name, err)
+			return fmt.Errorf("sending %s to %s: %w", s, m.spec.Name, err)
 		}
 		if to == Paused {
 			p.WaitAtRest()

@@ -22,7 +22,7 @@ import (
 type Playground struct {
 	config  Config
 	out     *progress
-	record  *recordFile
+	spec    *specFile
 	members []*member
 	hub     Hub
 	hubDone chan struct{}
@@ -81,12 +81,12 @@ func Start(ctx context.Context, c Config) (*Playground, error) {
 // prepare plans the fleet and opens its files; nothing runs yet.
 func (p *Playground) prepare() (err error) {
 	dir := layout(p.config.DataDir)
-	if p.record, err = openRecord(dir.record()); err != nil {
+	if p.spec, err = openSpec(dir.spec()); err != nil {
 		return err
 	}
 	ports := machine.NewPortChooser()
 	p.closers = append(p.closers, ports.Close) // a member that is stopped keeps its port
-	planned, err := plan(p.record.data, p.config, ports)
+	planned, err := plan(p.spec.data, p.config, ports)
 	if err != nil {
 		return err
 	}
@@ -97,17 +97,17 @@ func (p *Playground) prepare() (err error) {
 	if err := machine.RequireSpace(p.config.DataDir, servers, machine.FreeSpace); err != nil {
 		return err
 	}
-	if err := requirePorts(planned, p.record.data); err != nil {
+	if err := requirePorts(planned, p.spec.data); err != nil {
 		return err
 	}
-	if err := p.record.change(func(r *record) { *r = planned }); err != nil {
+	if err := p.spec.change(func(r *fleetSpec) { *r = planned }); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir.logs(), 0o700); err != nil {
 		return fmt.Errorf("making the log directory: %w", err)
 	}
 	for _, r := range planned.Members {
-		m := &member{record: r, dir: dir, executable: p.config.Executable, onEnd: p.memberEnded, state: Stopped}
+		m := &member{spec: r, dir: dir, executable: p.config.Executable, onEnd: p.memberEnded, state: Stopped}
 		if m.log, err = p.openLog(r.Name); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (p *Playground) openLog(name string) (*logFile, error) {
 }
 
 // requirePorts fails if another process uses one of our ports. Those of the run before may be free only in a moment.
-func requirePorts(planned, before record) error {
+func requirePorts(planned, before fleetSpec) error {
 	var patience time.Duration
 	if before.HubPort == planned.HubPort {
 		patience = machine.Handover
@@ -171,7 +171,7 @@ func (p *Playground) bringUp(ctx, life context.Context) error {
 			if err := m.start(ctx); err != nil {
 				return err
 			}
-			p.out.say("  %-9s serves on %s", m.record.Name, serverURL(m.record.Port))
+			p.out.say("  %-9s serves on %s", m.spec.Name, serverURL(m.spec.Port))
 			select {
 			case <-hubServes:
 			case <-ctx.Done():
@@ -188,11 +188,11 @@ func (p *Playground) startHub(life context.Context) error {
 	if err != nil {
 		return err
 	}
-	port := p.record.data.HubPort
+	port := p.spec.data.HubPort
 	hub, err := p.config.StartHub(life, HubOptions{
 		DataDir: layout(p.config.DataDir).hubData(), Port: port, Profiling: p.config.Profiling, Log: log,
 		AgentGrace: p.config.AgentGrace, FailureThreshold: p.config.FailureThreshold,
-		BootstrapTokens: slices.ContainsFunc(p.members, func(m *member) bool { return m.record.Pull }),
+		BootstrapTokens: slices.ContainsFunc(p.members, func(m *member) bool { return m.spec.Pull }),
 	})
 	if err != nil {
 		return fmt.Errorf("starting the control plane: %w", err)
@@ -264,7 +264,7 @@ func (p *Playground) Members() []MemberStatus {
 	out := make([]MemberStatus, 0, len(p.members))
 	for _, m := range p.members {
 		state, run := m.status()
-		status := MemberStatus{Name: m.record.Name, State: state, Server: serverURL(m.record.Port)}
+		status := MemberStatus{Name: m.spec.Name, State: state, Server: serverURL(m.spec.Port)}
 		if run != nil {
 			status.PID = run.Cmd.Process.Pid
 		}
@@ -278,7 +278,7 @@ func (p *Playground) Members() []MemberStatus {
 
 func (p *Playground) member(name string) (*member, bool) {
 	for _, m := range p.members {
-		if m.record.Name == name {
+		if m.spec.Name == name {
 			return m, true
 		}
 	}

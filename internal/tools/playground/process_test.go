@@ -84,7 +84,7 @@ func testMember(t *testing.T, role string) (*member, chan string) {
 	}
 	ended := make(chan string, 1)
 	m := &member{
-		record: memberRecord{Name: "member1"}, dir: layout(t.TempDir()), executable: os.Args[0], log: log, state: Stopped,
+		spec: memberSpec{Name: "member1"}, dir: layout(t.TempDir()), executable: os.Args[0], log: log, state: Stopped,
 		onEnd: func(name, how string) { ended <- name + ": " + how },
 	}
 	t.Cleanup(func() { m.stop(); _ = log.Close() })

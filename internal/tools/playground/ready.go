@@ -35,8 +35,8 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 	if err != nil {
 		return fmt.Errorf("making a client for the control plane: %w", err)
 	}
-	name := m.record.Name
-	if m.record.Joined {
+	name := m.spec.Name
+	if m.spec.Joined {
 		_, err := hub.Resource(clusters).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			p.out.say("  %-9s was taken out before and stays out", name)
@@ -60,11 +60,11 @@ func (p *Playground) takeIn(ctx context.Context, m *member) error {
 
 // join makes a member known to the hub.
 func (p *Playground) join(ctx context.Context, m *member) error {
-	name := m.record.Name
+	name := m.spec.Name
 	if err := grantOperators(ctx, m); err != nil {
 		return fmt.Errorf("granting rights in %s: %w", name, err)
 	}
-	if m.record.Pull {
+	if m.spec.Pull {
 		if err := p.config.Register(ctx, m.agentOf(), HubKubeconfig(p.config.DataDir)); err != nil {
 			return fmt.Errorf("registering the agent of %s: %w", name, err)
 		}
@@ -80,10 +80,10 @@ func (p *Playground) join(ctx context.Context, m *member) error {
 // grantOperators gives the user of the control plane's kubeconfig all rights in a member, so that clusters/NAME/proxy leads to its
 // pods: the owner of that file has the member's kubeconfig as well. A bare member has no pods.
 func grantOperators(ctx context.Context, m *member) error {
-	if m.record.Bare {
+	if m.spec.Bare {
 		return nil
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", MemberKubeconfig(string(m.dir), m.record.Name))
+	config, err := clientcmd.BuildConfigFromFlags("", MemberKubeconfig(string(m.dir), m.spec.Name))
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func grantOperators(ctx context.Context, m *member) error {
 }
 
 func (p *Playground) markJoined(name string) error {
-	return p.record.change(func(r *record) {
+	return p.spec.change(func(r *fleetSpec) {
 		for i := range r.Members {
 			if r.Members[i].Name == name {
 				r.Members[i].Joined = true

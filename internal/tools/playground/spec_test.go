@@ -16,10 +16,10 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	two := record{HubPort: 20001, Members: []memberRecord{{Name: "member1", Port: 20002}, {Name: "member2", Port: 20003}}}
+	two := fleetSpec{HubPort: 20001, Members: []memberSpec{{Name: "member1", Port: 20002}, {Name: "member2", Port: 20003}}}
 	cases := map[string]struct {
 		reason  string
-		before  record
+		before  fleetSpec
 		config  Config
 		want    []string
 		hubPort int // 0: any
@@ -27,7 +27,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"New":          {reason: "a new directory gets the default", config: Config{Members: -1}, want: []string{"member1", "member2"}},
 		"None":         {reason: "a hub alone is a fleet", config: Config{Members: 0}},
-		"StaysNone":    {reason: "and comes back as one", before: record{HubPort: 20001}, config: Config{Members: -1}, hubPort: 20001},
+		"StaysNone":    {reason: "and comes back as one", before: fleetSpec{HubPort: 20001}, config: Config{Members: -1}, hubPort: 20001},
 		"Same":         {reason: "what was chosen once stays", before: two, config: Config{Members: -1}, want: []string{"member1", "member2"}, hubPort: 20001},
 		"Grows":        {reason: "members can be added", before: two, config: Config{Members: 3}, want: []string{"member1", "member2", "member3"}, hubPort: 20001},
 		"NeverShrinks": {reason: "leaving out a joined member would only make it NotReady", before: two, config: Config{Members: 1}, err: "has 2 members"},
@@ -35,9 +35,9 @@ func TestPlan(t *testing.T) {
 		"NoSuchMember": {reason: "a misspelt name is an error", before: two, config: Config{Members: 3, Pull: []string{"member4"}}, err: `there is no member "member4"`},
 		"WasJoined": {
 			reason: "how a member was joined stays", config: Config{Members: 1, Pull: []string{"member1"}}, err: "member1 was joined in Push mode before",
-			before: record{HubPort: 20001, Members: []memberRecord{{Name: "member1", Port: 20002, Joined: true}}},
+			before: fleetSpec{HubPort: 20001, Members: []memberSpec{{Name: "member1", Port: 20002, Joined: true}}},
 		},
-		"FixedPort": {reason: "the person's port wins over the recorded one", before: two, config: Config{Members: -1, Port: 20009}, want: []string{"member1", "member2"}, hubPort: 20009},
+		"FixedPort": {reason: "the person's port wins over the one in the file", before: two, config: Config{Members: -1, Port: 20009}, want: []string{"member1", "member2"}, hubPort: 20009},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -96,28 +96,28 @@ func TestRangesOfMembersDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestRecordSurvives(t *testing.T) {
+func TestSpecSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "playground.json")
-	first, err := openRecord(path)
+	first, err := openSpec(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := record{HubPort: 1, Members: []memberRecord{{Name: "member1", Port: 2, Nodes: 3, Joined: true}}}
-	if err := first.change(func(r *record) { *r = want }); err != nil {
+	want := fleetSpec{HubPort: 1, Members: []memberSpec{{Name: "member1", Port: 2, Nodes: 3, Joined: true}}}
+	if err := first.change(func(r *fleetSpec) { *r = want }); err != nil {
 		t.Fatal(err)
 	}
-	second, err := openRecord(path)
+	second, err := openSpec(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, second.data); diff != "" {
-		t.Errorf("record (-written +read):\n%s", diff)
+		t.Errorf("spec (-written +read):\n%s", diff)
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openRecord(path); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a damaged record gave %v", err)
+	if _, err := openSpec(path); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged file gave %v", err)
 	}
 }
 

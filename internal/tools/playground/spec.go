@@ -13,16 +13,16 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/playground/machine"
 )
 
-// record is what playground.json keeps: everything chosen once that clients and clusters have come to rely on.
-type record struct {
+// fleetSpec is what playground.json keeps: everything chosen once that clients and clusters have come to rely on.
+type fleetSpec struct {
 	// HubPort is where the hub listens.
 	HubPort int `json:"hubPort"`
 	// Members in order of creation.
-	Members []memberRecord `json:"members"`
+	Members []memberSpec `json:"members"`
 }
 
-// memberRecord describes one member.
-type memberRecord struct {
+// memberSpec describes one member.
+type memberSpec struct {
 	Name        string `json:"name"`
 	Port        int    `json:"port"`
 	PodCIDR     string `json:"podCIDR"`
@@ -40,8 +40,8 @@ type memberRecord struct {
 
 // newMember gives the i-th member ranges of its own: the control plane adds endpoints of several members to one Service,
 // so that equal pod addresses in two members would hide a mistake.
-func newMember(i, port int, c Config) memberRecord {
-	return memberRecord{
+func newMember(i, port int, c Config) memberSpec {
+	return memberSpec{
 		Name:        MemberName(i),
 		Port:        port,
 		PodCIDR:     fmt.Sprintf("10.%d.0.0/16", 64+i),
@@ -54,8 +54,8 @@ func newMember(i, port int, c Config) memberRecord {
 	}
 }
 
-// plan completes the record of a data directory by the config.
-func plan(r record, c Config, ports *machine.PortChooser) (record, error) {
+// plan completes the spec of a data directory by the config.
+func plan(r fleetSpec, c Config, ports *machine.PortChooser) (fleetSpec, error) {
 	want := c.Members
 	if want < 0 {
 		if want = len(r.Members); r.HubPort == 0 {
@@ -91,10 +91,10 @@ func plan(r record, c Config, ports *machine.PortChooser) (record, error) {
 	return r, planAgents(r.Members, c.Pull)
 }
 
-// planAgents records which members have an agent. How a member was joined stays.
-func planAgents(members []memberRecord, pull []string) error {
+// planAgents sets which members have an agent. How a member was joined stays.
+func planAgents(members []memberSpec, pull []string) error {
 	for _, name := range pull {
-		i := slices.IndexFunc(members, func(m memberRecord) bool { return m.Name == name })
+		i := slices.IndexFunc(members, func(m memberSpec) bool { return m.Name == name })
 		switch {
 		case i < 0:
 			return fmt.Errorf("there is no member %q to run an agent for", name)
@@ -106,15 +106,15 @@ func planAgents(members []memberRecord, pull []string) error {
 	return nil
 }
 
-// recordFile keeps a record on disk. Its methods may be called concurrently.
-type recordFile struct {
+// specFile keeps a spec on disk. Its methods may be called concurrently.
+type specFile struct {
 	path string
 	mu   sync.Mutex
-	data record
+	data fleetSpec
 }
 
-func openRecord(path string) (*recordFile, error) {
-	f := &recordFile{path: path}
+func openSpec(path string) (*specFile, error) {
+	f := &specFile{path: path}
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -128,14 +128,14 @@ func openRecord(path string) (*recordFile, error) {
 	return f, nil
 }
 
-// change edits the record and writes it, whole or not at all.
-func (f *recordFile) change(edit func(*record)) error {
+// change edits the spec and writes it, whole or not at all.
+func (f *specFile) change(edit func(*fleetSpec)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	edit(&f.data)
 	text, err := json.MarshalIndent(f.data, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encoding the record: %w", err)
+		return fmt.Errorf("encoding the spec: %w", err)
 	}
 	return atomicfile.Write(f.path, append(text, '\n'), 0o600)
 }
