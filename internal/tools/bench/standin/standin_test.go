@@ -2,7 +2,9 @@ package standin_test
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/url"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,11 +21,15 @@ import (
 func start(t *testing.T, count int) *standin.Server {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	t.Cleanup(cancel)
 	s, err := standin.Start(ctx, count)
 	if err != nil {
+		cancel()
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		cancel()
+		s.Wait()
+	})
 	return s
 }
 
@@ -106,5 +112,30 @@ func TestModesOfAStandIn(t *testing.T) {
 	}
 	if err := s.Set("odd", 0, 1); err == nil {
 		t.Error("a mode that does not exist is accepted")
+	}
+}
+
+// TestTheServersEndWithTheContext: once Wait has returned, nothing listens.
+func TestTheServersEndWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := standin.Start(ctx, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := []string{s.Control}
+	for _, member := range s.Members {
+		addresses = append(addresses, member.URL)
+	}
+	cancel()
+	s.Wait()
+	for _, address := range addresses {
+		at, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conn, err := net.Dial("tcp", at.Host); err == nil {
+			t.Errorf("%s listens", address)
+			_ = conn.Close()
+		}
 	}
 }
