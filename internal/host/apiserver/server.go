@@ -268,7 +268,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	server := &Server{
 		cfg: cfg, keys: keys, storage: stored, loops: health.NewLoops(), converter: converter,
 		stop: cancel, stopping: running.Done(), served: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}),
-		informers: shared, events: inMemory, requests: drain.New(),
+		informers: shared, events: inMemory, requests: drain.New(running),
 		services: extensions.ServiceResolver,
 		address:  address,
 		loopback: clientConfig(config.KubeAPIs.ControlPlane.Generic.LoopbackClientConfig),

@@ -17,9 +17,9 @@ type Requests struct {
 	end   context.CancelFunc
 }
 
-// New returns Requests whose contexts end when Run returns.
-func New() *Requests {
-	serving, end := context.WithCancel(context.Background())
+// New returns Requests whose contexts end when Run returns. The context may end before.
+func New(ctx context.Context) *Requests {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	return &Requests{onEnd: func(f func()) func() bool { return context.AfterFunc(serving, f) }, end: end}
 }
 
