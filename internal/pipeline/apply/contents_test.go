@@ -32,6 +32,8 @@ func (b *bench) shop(code int, configMaps ...string) {
 			refuse(w, code, metav1.StatusReasonForbidden)
 		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/deleted": // since the list
 			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/unreadable":
+			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		case r.URL.Path == "/api/v1/namespaces/shop/configmaps/a":
 			_, _ = w.Write([]byte(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"shop"}}`))
 		default:
@@ -112,6 +114,21 @@ func TestANamespaceOfWhichNotEverythingCanBeListedWaitsAndIsReleased(t *testing.
 	b.wantRequests("GET /api/v1/namespaces/shop/configmaps", "PATCH /api/v1/namespaces/shop")
 	if b.exists() {
 		t.Error("the Work is still there")
+	}
+}
+
+// TestANamespaceWithAnObjectThatCannotBeReadWaits: the object may have gone with its Work.
+func TestANamespaceWithAnObjectThatCannotBeReadWaits(t *testing.T) {
+	b := newBench(t, cluster(), deleting(t, namespaceShop))
+	b.server.shownOf = map[string][]string{"namespaces": {liveShop}}
+	b.shop(http.StatusOK, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"unreadable","labels":{"karmada.io/managed":"true"},
+		"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"gone","flagship.io/control-plane":""}}}`)
+	if _, err := b.reconcileWatched(); err == nil || !strings.Contains(err.Error(), "configmaps (InternalError)") {
+		t.Errorf("got %v, want the kind with the object that cannot be read", err)
+	}
+	b.wantRequests("GET /api/v1/namespaces/shop/configmaps", "GET /api/v1/namespaces/shop/configmaps/unreadable")
+	if !b.exists() || strings.Contains(strings.Join(b.events, "\n"), "NamespaceReleased") {
+		t.Errorf("the Work exists: %t, events are %q", b.exists(), b.events)
 	}
 }
 
