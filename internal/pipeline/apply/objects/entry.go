@@ -25,8 +25,8 @@ type Entry struct {
 	Version string // resourceVersion afterwards
 	hash    string // of what was wanted
 	at      time.Time
-	// unclaimed are the paths that we do not own although we applied them: left to others, or not kept by the server.
-	unclaimed map[string]bool
+	// unowned are the paths that we do not own although we applied them: left to others, or not kept by the server.
+	unowned map[string]bool
 	// altered are the paths that the member gave another value than we applied, with a hash of it.
 	altered   map[string]uint64
 	Conflicts []ssa.Conflict
@@ -191,7 +191,7 @@ func (e Entry) newerThan(version string) bool {
 func changedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
 	var paths []string
 	for _, path := range d.Drifted {
-		if !before.unclaimed[path] {
+		if !before.unowned[path] {
 			paths = append(paths, path)
 		}
 	}
@@ -220,7 +220,7 @@ func unchanged(d ssa.Difference, before Entry, remembered bool) bool {
 	}
 	for _, paths := range [][]string{d.Drifted, d.Open} {
 		for _, path := range paths {
-			if !before.unclaimed[path] {
+			if !before.unowned[path] {
 				return false
 			}
 		}

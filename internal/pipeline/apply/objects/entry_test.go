@@ -17,15 +17,15 @@ func TestUnchanged(t *testing.T) {
 		before     *Entry
 		want       bool
 	}{
-		"Nothing":        {"no difference", ssa.Difference{}, nil, true},
-		"Stale":          {"something else is wanted", ssa.Difference{Stale: true}, &Entry{}, false},
-		"DriftNew":       {"drift that is not remembered", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
-		"DriftUnclaimed": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{unclaimed: map[string]bool{"/a": true}}, true},
-		"AlteredNew":     {"a value that is not ours", ssa.Difference{Altered: map[string]uint64{"/a": 1}, Unexplained: 1}, nil, false},
-		"Defaulted":      {"a default of the member, after a start", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, nil, true},
-		"AlteredAgain":   {"another value than the one that came of the last apply", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 2}}, false},
-		"Normalized":     {"what the member makes of it", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 1}}, true},
-		"Conflict":       {"a conflict may have gone", ssa.Difference{Open: []string{"/a"}}, &Entry{unclaimed: map[string]bool{"/a": true}, Conflicts: []ssa.Conflict{{Field: ".a", Manager: "x"}}}, false},
+		"Nothing":      {"no difference", ssa.Difference{}, nil, true},
+		"Stale":        {"something else is wanted", ssa.Difference{Stale: true}, &Entry{}, false},
+		"DriftNew":     {"drift that is not remembered", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
+		"DriftUnowned": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{unowned: map[string]bool{"/a": true}}, true},
+		"AlteredNew":   {"a value that is not ours", ssa.Difference{Altered: map[string]uint64{"/a": 1}, Unexplained: 1}, nil, false},
+		"Defaulted":    {"a default of the member, after a start", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, nil, true},
+		"AlteredAgain": {"another value than the one that came of the last apply", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 2}}, false},
+		"Normalized":   {"what the member makes of it", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 1}}, true},
+		"Conflict":     {"a conflict may have gone", ssa.Difference{Open: []string{"/a"}}, &Entry{unowned: map[string]bool{"/a": true}, Conflicts: []ssa.Conflict{{Field: ".a", Manager: "x"}}}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestLose(t *testing.T) {
 }
 
 func TestChangedByOthers(t *testing.T) {
-	before := Entry{altered: map[string]uint64{"/normalized": 1, "/changed": 1}, unclaimed: map[string]bool{"/theirs": true}}
+	before := Entry{altered: map[string]uint64{"/normalized": 1, "/changed": 1}, unowned: map[string]bool{"/theirs": true}}
 	difference := ssa.Difference{
 		Drifted: []string{"/taken", "/theirs"}, Open: []string{"/open"},
 		Altered: map[string]uint64{"/normalized": 1, "/changed": 2, "/added": 1},

@@ -67,7 +67,7 @@ func (w *Writer) vet(ctx context.Context, try attempt, live *unstructured.Unstru
 }
 
 // judge is the verdict about an object that exists.
-func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (ssa.Claim, error) {
+func (w *Writer) judge(ctx context.Context, try attempt, live *unstructured.Unstructured) (ssa.Verdict, error) {
 	verdict, err := ssa.Judge(try.Conn.ControlPlane(), try.work, try.desired, live, w.otherOwner(ctx))
 	if verdict != ssa.Foreign || ssa.IsManaged(live) || try.Conn.ControlPlane().Other(live) != "" {
 		return verdict, err

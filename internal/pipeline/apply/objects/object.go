@@ -251,7 +251,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
-func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict ssa.Claim) (*unstructured.Unstructured, error) {
+func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict ssa.Verdict) (*unstructured.Unstructured, error) {
 	body := try.desired
 	if w.Retain != nil {
 		retained, err := w.Retain(ctx, body, live)
@@ -300,12 +300,12 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		}
 		if err == nil {
 			result.uid, result.Version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
-			result.unclaimed = ssa.Unclaimed(self, try.desired, got)
+			result.unowned = ssa.Unowned(self, try.desired, got)
 			result.altered, _ = ssa.Alterations(self, body, got)
 			w.Results.Put(try.Place, result)
 			try.Conn.Saw(try.Resource, got)
 			for _, path := range try.left {
-				delete(result.unclaimed, path) // it is still drift
+				delete(result.unowned, path) // it is still drift
 			}
 			if len(try.left) == 0 {
 				w.Drift.Record.Stands(try.drifted().Key, left)

@@ -97,7 +97,7 @@ func read(raw []byte) (*unstructured.Unstructured, error) {
 }
 
 // prune removes what means nothing outside the cluster a manifest was read from, as rendering does. What is null is
-// absent: an apply would claim it.
+// absent: an apply would own it.
 func prune(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {

@@ -11,13 +11,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
-// claim is whether an object in a member may be written for a Work, and how.
-type Claim int
+// Verdict is whether an object in a member may be written for a Work, and how.
+type Verdict int
 
 const (
-	Foreign  Claim = iota // not ours: hands off
-	ours                  // managed for this Work already
-	Adopting              // not ours, but the user requests it
+	Foreign  Verdict = iota // not ours: hands off
+	ours                    // managed for this Work already
+	Adopting                // not ours, but the user requests it
 )
 
 func IsManaged(obj *unstructured.Unstructured) bool {
@@ -30,7 +30,7 @@ func WorkOf(obj *unstructured.Unstructured) types.NamespacedName {
 }
 
 // judge decides about an object that exists. otherOwner returns whether another Work that exists has it.
-func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, otherOwner func(types.NamespacedName) bool) (Claim, error) {
+func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live *unstructured.Unstructured, otherOwner func(types.NamespacedName) bool) (Verdict, error) {
 	owner := WorkOf(live)
 	overwrite := desired.GetAnnotations()[workv1alpha1.ConflictResolutionAnnotation] == workv1alpha1.ConflictResolutionOverwrite
 	if other := self.Other(live); other != "" {
@@ -57,7 +57,7 @@ func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live
 // judgeOthers decides about an object of another control plane. It is taken over once: where two control planes have
 // Overwrite, the first one does not take it back. A namespace is not taken over at all, since every control plane sends
 // its namespaces to all members with Overwrite: no policy requested that one.
-func judgeOthers(self ownership.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Claim, error) {
+func judgeOthers(self ownership.ControlPlane, other string, overwrite bool, desired, live *unstructured.Unstructured) (Verdict, error) {
 	switch {
 	case self.Lost(live):
 		return Foreign, fmt.Errorf("%s was taken over by another control plane, %s, and is not taken back as long as it has the object", IdentityOf(desired), other)
@@ -209,8 +209,8 @@ func WithoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructu
 	return rest
 }
 
-// unclaimed are the paths of desired that we do not own in what an apply made of it; nil if there are none.
-func Unclaimed(self ownership.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
+// unowned are the paths of desired that we do not own in what an apply made of it; nil if there are none.
+func Unowned(self ownership.ControlPlane, desired, got *unstructured.Unstructured) map[string]bool {
 	var paths map[string]bool
 	unowned(content(desired), self.OurFields(got), "", func(path string) {
 		if paths == nil {

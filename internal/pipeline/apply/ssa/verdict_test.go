@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 		reason  string
 		desired string
 		live    string
-		want    Claim
+		want    Verdict
 		message string
 	}{
 		"Managed":       {"it is ours", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w}}}`, ours, ""},
@@ -61,7 +61,7 @@ func TestJudgeObjectsOfOtherControlPlanes(t *testing.T) {
 		reason  string
 		desired string
 		live    string
-		want    Claim
+		want    Verdict
 		message string
 	}{
 		"Own":              {"it has our id", desired, `{metadata: {labels: {karmada.io/managed: "true"}, annotations: {work.karmada.io/namespace: karmada-es-m, work.karmada.io/name: w, flagship.io/control-plane: 1111aaaa-own}}}`, ours, ""},

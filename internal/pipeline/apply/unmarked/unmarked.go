@@ -84,7 +84,7 @@ func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructur
 	var d ssa.Difference
 	desired = keepOrigin(desired, live)
 	d.Altered, d.Unexplained = ssa.Alterations(self, desired, live)
-	d.Drifted = slices.Sorted(maps.Keys(ssa.Unclaimed(self, desired, live)))
+	d.Drifted = slices.Sorted(maps.Keys(ssa.Unowned(self, desired, live)))
 	fields := self.OurFields(live)
 	d.Stale = fields == nil || !remembered && (len(d.Drifted) > 0 || d.Unexplained > 0 || hasSurplus(desired.Object, fields))
 	return d
