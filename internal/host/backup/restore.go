@@ -79,8 +79,8 @@ type restorer struct {
 	// was is what the keys of the backup begin with, and prefix what those in the store do.
 	was, prefix string
 	rebinder    *rebinder
-	// claimed is true once the prefix is that of this restore.
-	claimed bool
+	// taken is true once the prefix is that of this restore.
+	taken bool
 	// remains is true after a failure if keys could not be removed from the external etcd. The data directory leads to them.
 	remains bool
 	written int64
@@ -110,7 +110,7 @@ func (r *restorer) open(ctx context.Context, header archive.Header) error {
 	if err := etcd.BeginRestore(ctx, r.client, r.prefix); err != nil {
 		return err
 	}
-	r.claimed = true
+	r.taken = true
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (r *restorer) file(name string, content []byte) error {
 
 // close ends the use of the store. After a failure it removes the keys that were written to an external one.
 func (r *restorer) close(ctx context.Context, failure error) error {
-	if failure != nil && r.claimed && r.to.External != nil {
+	if failure != nil && r.taken && r.to.External != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
 		if err := etcd.RemoveRestored(ctx, r.client, r.prefix); err != nil {
