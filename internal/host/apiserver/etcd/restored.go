@@ -31,15 +31,15 @@ var ErrTakenOver = errors.New("a server has taken over the standby")
 // IsStateOfRestore returns whether a key has the state of restored keys, which is no part of what a control plane keeps.
 func IsStateOfRestore(prefix, key string) bool { return key == prefix+restoredName }
 
-// BeginRestore claims a prefix without keys. Until EndRestore no server starts on it.
+// BeginRestore takes a prefix without keys. Until EndRestore no server starts on it.
 func BeginRestore(ctx context.Context, client *clientv3.Client, prefix string) error {
 	present, err := client.Get(ctx, prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return fmt.Errorf("reading the store: %w", err)
 	}
 	if present.Count == 0 {
-		claimed, err := replaceState(ctx, client, prefix, "", stateRestoring)
-		if err != nil || claimed {
+		taken, err := replaceState(ctx, client, prefix, "", stateRestoring)
+		if err != nil || taken {
 			return err
 		}
 	}
