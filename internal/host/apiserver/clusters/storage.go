@@ -77,30 +77,30 @@ func newStorage(scheme *runtime.Scheme, options generic.RESTOptionsGetter, secre
 		ResetFieldsStrategy:       spec,
 		TableConvertor:            table{},
 	}
-	claims := &claims{store: store, secret: secret}
-	store.BeginCreate, store.BeginUpdate = claims.beginCreate, claims.beginUpdate
+	unique := &uniqueness{store: store, secret: secret}
+	store.BeginCreate, store.BeginUpdate = unique.beginCreate, unique.beginUpdate
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return clusterREST{}, native.TableStatusREST{}, fmt.Errorf("building storage of clusters: %w", err)
 	}
 	return clusterREST{store}, native.TableStatusREST{StatusREST: native.NewStatusREST(store, statusStrategy{spec})}, nil
 }
 
-// claims refuses a second Cluster for the same member, and a Cluster that names a credential of another one. Two such writes
+// uniqueness refuses a second Cluster for the same member, and a Cluster that names a credential of another one. Two such writes
 // at the very same moment may both pass; joining and every use of a credential check again.
-type claims struct {
+type uniqueness struct {
 	store  *registry.Store
 	secret SecretReader
 }
 
-func (c *claims) beginCreate(ctx context.Context, object runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
+func (c *uniqueness) beginCreate(ctx context.Context, object runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
 	return c.begin(ctx, object.(*clusterv1alpha1.Cluster), &clusterv1alpha1.Cluster{})
 }
 
-func (c *claims) beginUpdate(ctx context.Context, object, old runtime.Object, _ *metav1.UpdateOptions) (registry.FinishFunc, error) {
+func (c *uniqueness) beginUpdate(ctx context.Context, object, old runtime.Object, _ *metav1.UpdateOptions) (registry.FinishFunc, error) {
 	return c.begin(ctx, object.(*clusterv1alpha1.Cluster), old.(*clusterv1alpha1.Cluster))
 }
 
-func (c *claims) begin(ctx context.Context, cluster, old *clusterv1alpha1.Cluster) (registry.FinishFunc, error) {
+func (c *uniqueness) begin(ctx context.Context, cluster, old *clusterv1alpha1.Cluster) (registry.FinishFunc, error) {
 	if cluster.Spec.ID != old.Spec.ID {
 		if err := c.checkID(ctx, cluster); err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (c *claims) begin(ctx context.Context, cluster, old *clusterv1alpha1.Cluste
 
 // checkSecret refuses a Secret that another Cluster owns. One that does not exist yet, or that has no owner yet, is accepted:
 // joining writes Secrets and Cluster in either order, and the Secret is not used before this Cluster owns it.
-func (c *claims) checkSecret(ctx context.Context, cluster *clusterv1alpha1.Cluster, ref *clusterv1alpha1.LocalSecretReference, path *field.Path) error {
+func (c *uniqueness) checkSecret(ctx context.Context, cluster *clusterv1alpha1.Cluster, ref *clusterv1alpha1.LocalSecretReference, path *field.Path) error {
 	if c.secret == nil || clusterv1alpha1.CheckCredentialRef(cluster, ref) != nil {
 		return nil // Validation has refused it, or it was there before and is refused when used.
 	}
@@ -152,7 +152,7 @@ func (c *claims) checkSecret(ctx context.Context, cluster *clusterv1alpha1.Clust
 	return nil
 }
 
-func (c *claims) checkID(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+func (c *uniqueness) checkID(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
 	if cluster.Spec.ID == "" {
 		return nil
 	}
