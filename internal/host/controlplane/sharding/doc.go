@@ -18,6 +18,6 @@
 //
 // A server may still be alive for leader.Duration after its Lease was last seen to change. Before a view is published that takes members
 // away from the server, it stops to serve them and waits for the difference of both times, in which requests on their way end. So of two
-// servers whose views assign a member to each of them, the one that published later reads the claim of the other and waits. Both see the
+// servers whose views assign a member to each of them, the one that published later reads the view of the other and waits. Both see the
 // same Leases in the end, and then have the same view.
 package sharding

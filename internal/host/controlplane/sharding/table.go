@@ -149,7 +149,7 @@ func (t *table) serves(member string, now time.Time) bool {
 	return true
 }
 
-// server returns the peer that claims a member.
+// server returns the peer whose view assigns a member to itself.
 func (t *table) server(member string, now time.Time) (published, bool) {
 	for identity, p := range t.peers {
 		if p.alive(now) && owner(p.view, member) == identity {
