@@ -70,7 +70,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	// The control plane keeps events of success in its memory, which only its own process writes.
 	recorder := events.Split{Memory: events.RecorderFunc(func(events.Event) {}), Stored: stored}
 
-	scripts, webhooks, changes, record := declarative.New(), webhook.New(noServices), &interpret.Changes{}, drift.New(o.Clock)
+	scripts, webhooks, changes, episodes := declarative.New(), webhook.New(noServices), &interpret.Changes{}, drift.New(o.Clock)
 	customized := interpret.Chain(scripts, webhooks)
 	interpreted, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {
@@ -94,7 +94,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fleet: fleet, Events: recorder, Clock: o.Clock, Metrics: ctrlmetrics.Registry,
 		Fingerprints: apply.Fingerprints, Deletes: apply.Deletes,
 	})
-	proxy, err := memberproxy.New(o.Member, home, o.Clock, record)
+	proxy, err := memberproxy.New(o.Member, home, o.Clock, episodes)
 	if err != nil {
 		return fmt.Errorf("building the proxy into the cluster: %w", err)
 	}
@@ -117,7 +117,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 			return apply.Setup(mgr, apply.Deps{
 				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
 				Retention: customized.Retention, Changes: changes, KindPolicy: definitions, Brake: o.brake, Guard: guard,
-				Drifted: changed, Drift: record,
+				Drifted: changed, Drift: episodes,
 			})
 		}},
 		{"observe", func(mgr ctrl.Manager) error {

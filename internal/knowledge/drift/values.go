@@ -7,11 +7,11 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 )
 
-// Host is the host of a request of the control plane for the record of an agent, through the tunnel. Requests of users have the host of the
+// Host is the host of a request of the control plane for the episodes of an agent, through the tunnel. Requests of users have the host of the
 // member there, whatever they send.
 const Host = "drift.flagship.internal"
 
-// Path is where a server has the record of the members that it serves, for other servers: one cluster for each request.
+// Path is where a server has the episodes of the members that it serves, for other servers: one cluster for each request.
 const Path = "/flagship/drift"
 
 const (
@@ -36,7 +36,7 @@ func Text(value any, exists, secret bool) string {
 	return shortened(string(raw), maxValue)
 }
 
-// Accept returns what an agent answers about its cluster, without more than a record has, and about no other cluster.
+// Accept returns what an agent answers about its cluster, without more than Episodes has, and about no other cluster.
 func Accept(cluster string, objects []fleetv1alpha1.DriftedObject) []fleetv1alpha1.DriftedObject {
 	objects = objects[:min(len(objects), MaxObjects)]
 	for i := range objects {

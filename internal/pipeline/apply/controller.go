@@ -69,8 +69,8 @@ type Deps struct {
 	// Drifted receives fields that others changed, once for each episode. Nil: nothing does. It is a function because a feature shows
 	// them.
 	Drifted drifted.Publish
-	// Drift takes the fields of objects that differ from their manifests. Nil: a record that nothing else reads.
-	Drift *drift.Record
+	// Drift takes the fields of objects that differ from their manifests. Nil: episodes that nothing else reads.
+	Drift *drift.Episodes
 	// Metrics registers the metrics. Nil: none.
 	Metrics prometheus.Registerer
 }
@@ -149,7 +149,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
 	a.objects = objects.NewWriter(objects.WriterDeps{
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
-		Retain: deps.Retain, Retention: deps.Retention, Drift: drifted.Reporter{Record: deps.Drift, Publish: deps.Drifted},
+		Retain: deps.Retain, Retention: deps.Retention, Drift: drifted.Reporter{Episodes: deps.Drift, Publish: deps.Drifted},
 	}, deps.Metrics)
 	a.queues = memberqueue.New("apply", deps.Fleet, deps.Clock, deps.Workers, a.reconcile)
 	deps.Guard.OnResume(func(cluster string) { a.queues.Add(cluster, everyWork(cluster)) })

@@ -11,11 +11,11 @@ import (
 )
 
 // drift returns what sets the condition Drifted of a Work, or removes it, and when that is to be done again without an event, 0 for never.
-// Fields that were put back once are in the record alone: a condition of them would be two writes for what is over.
+// Fields that were put back once are in the episodes alone: a condition of them would be two writes for what is over.
 func (a *Applier) drift(work *workv1alpha1.Work) (set func(*workv1alpha1.WorkStatus), again time.Duration) {
 	key := client.ObjectKeyFromObject(work)
-	outcomes := a.objects.Drift.Record.Outcomes(key)
-	disputed, again := a.objects.Drift.Record.Dispute(key)
+	outcomes := a.objects.Drift.Episodes.Outcomes(key)
+	disputed, again := a.objects.Drift.Episodes.Dispute(key)
 	reason := ""
 	switch {
 	case outcomes[fleetv1alpha1.DriftPaused]:

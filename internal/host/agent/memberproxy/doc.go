@@ -4,6 +4,6 @@
 // of the user whom the control plane names. The roles of that account, which come in Works, name whom it may impersonate. The agent's
 // own rights in the member are not used for these requests.
 //
-// A request with the host of package drift is of the control plane itself, and is answered with the record of drift. The proxy of users sets
+// A request with the host of package drift is of the control plane itself, and is answered with the episodes of drift. The proxy of users sets
 // the host, so that no user reaches it.
 package memberproxy

@@ -14,9 +14,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 )
 
-// TestTheRecordOfDriftIsForTheControlPlaneAlone: it is answered by the host of a request, which users of the proxy do not choose. Without
+// TestTheEpisodesOfDriftAreForTheControlPlaneAlone: they are answered by the host of a request, which users of the proxy do not choose. Without
 // the header that names the user, which a user can have a proxy on the way remove, nothing but a refusal is answered.
-func TestTheRecordOfDriftIsForTheControlPlaneAlone(t *testing.T) {
+func TestTheEpisodesOfDriftAreForTheControlPlaneAlone(t *testing.T) {
 	proxy, received := newProxy(t, clocktesting.NewFakeClock(time.Now()))
 	proxy.drift = drift.New(proxy.clock)
 	proxy.drift.PutBack(drift.Key{Cluster: "m", Work: types.NamespacedName{Name: "w"}}, []fleetv1alpha1.DriftedField{{Path: "/data/a"}})

@@ -37,7 +37,7 @@ type Proxy struct {
 	kube         kubernetes.Interface
 	controlPlane string
 	clock        clock.PassiveClock
-	drift        *drift.Record
+	drift        *drift.Episodes
 
 	// A token is kept because each request of one is a write to the member.
 	mu    sync.Mutex
@@ -45,8 +45,8 @@ type Proxy struct {
 	until time.Time // when to request the next one
 }
 
-// New makes the proxy into the cluster that member leads to, for the control plane with this id, which it also gives the record of drift.
-func New(member *rest.Config, controlPlane string, clock clock.PassiveClock, record *drift.Record) (*Proxy, error) {
+// New makes the proxy into the cluster that member leads to, for the control plane with this id, which it also gives the episodes of drift.
+func New(member *rest.Config, controlPlane string, clock clock.PassiveClock, episodes *drift.Episodes) (*Proxy, error) {
 	location, _, err := rest.DefaultServerUrlFor(member)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the cluster: %w", err)
@@ -59,10 +59,10 @@ func New(member *rest.Config, controlPlane string, clock clock.PassiveClock, rec
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the cluster: %w", err)
 	}
-	return &Proxy{member: location, transport: transport, kube: kube, controlPlane: controlPlane, clock: clock, drift: record}, nil
+	return &Proxy{member: location, transport: transport, kube: kube, controlPlane: controlPlane, clock: clock, drift: episodes}, nil
 }
 
-// ServeHTTP sends a request to the API server of the member, and carries the answer back. It answers one for the record of drift itself.
+// ServeHTTP sends a request to the API server of the member, and carries the answer back. It answers one for the episodes of drift itself.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	failed := responder{w}
 	if r.Host == drift.Host { // of the control plane itself: in requests of users it is the host of the member

@@ -58,11 +58,11 @@ type Answerer struct {
 	// Kinds are those that a member serves, read in the same way.
 	Kinds        func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error)
 	ControlPlane ownership.ControlPlane
-	// Drift is the record of this process.
-	Drift *drift.Record
-	// AgentDrift reads the record of the agent of a cluster in Pull mode. It is a function since the tunnels are the API server's.
+	// Drift has the episodes of this process.
+	Drift *drift.Episodes
+	// AgentDrift reads the episodes of the agent of a cluster in Pull mode. It is a function since the tunnels are the API server's.
 	AgentDrift func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error)
-	// PeerDrift reads the record of a cluster in Push mode from the server that serves it, and nothing if that is this one. It is a function
+	// PeerDrift reads the episodes of a cluster in Push mode from the server that serves it, and nothing if that is this one. It is a function
 	// because which server that is belongs to the host. Nil: this process serves all of them, if it runs the control loops.
 	PeerDrift func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error)
 	// Elected is closed once this process runs the control loops: the scheduler of any other has seen no events.

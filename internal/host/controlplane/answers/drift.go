@@ -34,7 +34,7 @@ const (
 	maxDrifted = 500
 	// maxReadable is how many objects are read in members for one answer, to find out whether its author may see their values.
 	maxReadable = 20
-	// maxAgents is how many records of agents are read at the same time.
+	// maxAgents is of how many agents episodes are read at the same time.
 	maxAgents = 16
 )
 

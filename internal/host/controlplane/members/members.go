@@ -96,7 +96,7 @@ type Members struct {
 	// Guard has the members that must not be written to.
 	Guard *restore.Guard
 	// Drift is what apply finds in members that this process applies to.
-	Drift *drift.Record
+	Drift *drift.Episodes
 
 	client      client.Client
 	fleet       *member.Fleet

@@ -2,7 +2,7 @@
 //
 // In: tunnels of agents, and the addresses of servers.
 //
-// Out: records of drift, and what the guard of restored control planes reports.
+// Out: episodes of drift, and what the guard of restored control planes reports.
 //
 // Owns: nothing.
 //
@@ -23,10 +23,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 )
 
-// maxDriftAnswer is how many bytes an agent may answer: a full record has some 8 MB.
+// maxDriftAnswer is how many bytes an agent may answer: full Episodes have some 8 MB.
 const maxDriftAnswer = 16 << 20
 
-// AgentDrift returns what reads the record of drift of an agent, through its tunnel: nothing is written for it, and it is never old.
+// AgentDrift returns what reads the episodes of drift of an agent, through its tunnel: nothing is written for it, and it is never old.
 func AgentDrift(tunnels *tunnel.Tunnels) func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
 	return func(ctx context.Context, cluster *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
 		_, transport := tunnels.Member(cluster.Name, cluster.UID)

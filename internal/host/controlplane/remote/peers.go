@@ -73,7 +73,7 @@ func (p *Peers) get(ctx context.Context, path, cluster string, into any) error {
 	return nil
 }
 
-// Drift reads the record of drift of a cluster that another server serves; there is none for one that this server serves.
+// Drift reads the episodes of drift of a cluster that another server serves; there are none for one that this server serves.
 func (p *Peers) Drift(ctx context.Context, cluster *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
 	if p.Shard.Serves(cluster.Name) {
 		return nil, nil
@@ -85,8 +85,8 @@ func (p *Peers) Drift(ctx context.Context, cluster *clusterv1alpha1.Cluster) ([]
 	return drift.Accept(cluster.Name, objects), nil
 }
 
-// DriftPage answers Drift of other servers from the record of this one.
-func (p *Peers) DriftPage(record *drift.Record) http.Handler {
+// DriftPage answers Drift of other servers from those of this one.
+func (p *Peers) DriftPage(episodes *drift.Episodes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cluster := r.URL.Query().Get("cluster")
 		if !p.Shard.Serves(cluster) {
@@ -94,7 +94,7 @@ func (p *Peers) DriftPage(record *drift.Record) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(record.List(cluster)) // the caller is gone otherwise
+		_ = json.NewEncoder(w).Encode(episodes.List(cluster)) // the caller is gone otherwise
 	})
 }
 

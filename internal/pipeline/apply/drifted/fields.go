@@ -13,7 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// maxFields is how many fields of an object are compared for the record, which keeps some and counts the others.
+// maxFields is how many fields of an object are compared for the episodes, which keep some and count the others.
 const maxFields = 256
 
 func isSecret(obj *unstructured.Unstructured) bool {

@@ -21,9 +21,9 @@ const maxChanges = 5
 // block.
 type Publish func(work types.NamespacedName, kind, name string, field fleetv1alpha1.DriftedField)
 
-// Reporter puts the fields that differ into the record.
+// Reporter puts the fields that differ into the episodes.
 type Reporter struct {
-	Record *drift.Record
+	Episodes *drift.Episodes
 	// Publish may be nil.
 	Publish Publish
 }
@@ -45,12 +45,12 @@ func (r Reporter) PutBack(ctx context.Context, o Object, wanted, live *unstructu
 	for i := range fields {
 		fields[i].Outcome = fleetv1alpha1.DriftPutBack
 	}
-	return func() { r.publish(o.Key, fields, r.Record.PutBack(o.Key, fields)) }
+	return func() { r.publish(o.Key, fields, r.Episodes.PutBack(o.Key, fields)) }
 }
 
 // CreatedAgain records that an object which others deleted was created again.
 func (r Reporter) CreatedAgain(o Object) {
-	if whole, isNew := r.Record.CreatedAgain(o.Key); isNew {
+	if whole, isNew := r.Episodes.CreatedAgain(o.Key); isNew {
 		r.publish(o.Key, []fleetv1alpha1.DriftedField{whole}, []string{whole.Path})
 	}
 }
@@ -59,10 +59,10 @@ func (r Reporter) CreatedAgain(o Object) {
 // is read when the fields are other ones than before.
 func (r Reporter) Stands(ctx context.Context, o Object, wanted, live *unstructured.Unstructured, paths []string, outcome fleetv1alpha1.DriftOutcome) time.Time {
 	if len(paths) == 0 {
-		r.Record.Stands(o.Key, nil)
+		r.Episodes.Stands(o.Key, nil)
 		return time.Time{}
 	}
-	before, since := r.Record.Standing(o.Key)
+	before, since := r.Episodes.Standing(o.Key)
 	if areKnown(before, wanted, live, paths, outcome) {
 		return since
 	}
@@ -70,8 +70,8 @@ func (r Reporter) Stands(ctx context.Context, o Object, wanted, live *unstructur
 	for i := range fields {
 		fields[i].Outcome = outcome
 	}
-	r.publish(o.Key, fields, r.Record.Stands(o.Key, fields))
-	_, since = r.Record.Standing(o.Key)
+	r.publish(o.Key, fields, r.Episodes.Stands(o.Key, fields))
+	_, since = r.Episodes.Standing(o.Key)
 	return since
 }
 

@@ -19,7 +19,7 @@ import (
 // maxNamed is how many fields a message names.
 const maxNamed = 5
 
-// drifted names the object for the record of drift.
+// drifted names the object for the episodes of drift.
 func (try attempt) drifted() drifted.Object {
 	return drifted.Object{
 		Self: try.Conn.ControlPlane(), Member: try.Conn.Metadata().Resource(try.Resource).Namespace(try.Object.Namespace),

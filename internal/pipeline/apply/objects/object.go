@@ -212,7 +212,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		body.SetResourceVersion(live.GetResourceVersion()) // what others change meanwhile is to be left, too
 	}
 	if unchanged(d, try.before, try.remembered) {
-		w.Drift.Record.Stands(try.drifted().Key, nil)
+		w.Drift.Episodes.Stands(try.drifted().Key, nil)
 		return w.keep(try, live, d), nil
 	}
 	if err := w.vet(ctx, try, live); err != nil {
@@ -308,7 +308,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 				delete(result.unowned, path) // it is still drift
 			}
 			if len(try.left) == 0 {
-				w.Drift.Record.Stands(try.drifted().Key, left)
+				w.Drift.Episodes.Stands(try.drifted().Key, left)
 			}
 			return result, nil
 		}

@@ -75,7 +75,7 @@ func NewWriter(deps WriterDeps, metrics prometheus.Registerer) *Writer {
 func (w *Writer) ForgetWork(work types.NamespacedName) {
 	w.doubts.End(work)
 	w.leavingWorks.Delete(work)
-	w.Drift.Record.Forget(work)
+	w.Drift.Episodes.Forget(work)
 }
 
 // otherOwner returns a function that returns whether another Work exists and contains the object.

@@ -32,23 +32,23 @@ func field(path, found string, outcome fleetv1alpha1.DriftOutcome) fleetv1alpha1
 // difference.
 func TestEpisodes(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(epoch)
-	record := drift.New(clock)
+	episodes := drift.New(clock)
 	a, b := field("/data/a", `"1"`, ""), field("/data/b", `"2"`, "")
 	for i, step := range []struct {
 		after time.Duration
 		do    func() []string
 		want  []string
 	}{
-		{0, func() []string { return record.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a}) }, []string{"/data/a"}},
-		{time.Minute, func() []string { return record.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a, b}) }, []string{"/data/b"}},
-		{59 * time.Minute, func() []string { return record.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a}) }, nil},
-		{time.Hour, func() []string { return record.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a}) }, []string{"/data/a"}},
-		{0, func() []string { return record.PutBack(key("m1", "x"), nil) }, nil},
+		{0, func() []string { return episodes.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a}) }, []string{"/data/a"}},
+		{time.Minute, func() []string { return episodes.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a, b}) }, []string{"/data/b"}},
+		{59 * time.Minute, func() []string { return episodes.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a}) }, nil},
+		{time.Hour, func() []string { return episodes.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{a}) }, []string{"/data/a"}},
+		{0, func() []string { return episodes.PutBack(key("m1", "x"), nil) }, nil},
 		{0, func() []string {
-			return record.Stands(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/data/b", "", fleetv1alpha1.DriftLeft)})
+			return episodes.Stands(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/data/b", "", fleetv1alpha1.DriftLeft)})
 		}, []string{"/data/b"}},
 		{2 * time.Hour, func() []string {
-			return record.Stands(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/data/b", "", fleetv1alpha1.DriftLeft)})
+			return episodes.Stands(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/data/b", "", fleetv1alpha1.DriftLeft)})
 		}, nil},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
@@ -56,33 +56,33 @@ func TestEpisodes(t *testing.T) {
 			t.Errorf("step %d: the news are %q, want %q", i, got, step.want)
 		}
 	}
-	list := record.List("")
+	list := episodes.List("")
 	if len(list) != 1 || !drift.Stands(&list[0]) || list[0].PutBack != 1 || len(list[0].Fields) != 2 {
-		t.Fatalf("the record is %+v", list)
+		t.Fatalf("the episodes are %+v", list)
 	}
 	if since, want := list[0].Since.Time, epoch.Add(2*time.Hour); !since.Equal(want) {
 		t.Errorf("the episode is since %s, want %s", since, want)
 	}
-	if fields, since := record.Standing(key("m1", "x")); len(fields) != 1 || !since.Equal(epoch.Add(2*time.Hour)) {
+	if fields, since := episodes.Standing(key("m1", "x")); len(fields) != 1 || !since.Equal(epoch.Add(2*time.Hour)) {
 		t.Errorf("since %s these stand: %+v", since, fields)
 	}
-	record.Stands(key("m1", "x"), nil)
-	if list := record.List("m1"); len(list) != 0 {
+	episodes.Stands(key("m1", "x"), nil)
+	if list := episodes.List("m1"); len(list) != 0 {
 		t.Errorf("what ended more than an hour after the last change is still there: %+v", list)
 	}
 }
 
 // TestAFieldIsShownOnce: a field that stands is not shown as put back as well.
 func TestAFieldIsShownOnce(t *testing.T) {
-	record := drift.New(clocktesting.NewFakePassiveClock(epoch))
-	record.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/a", "1", ""), field("/b", "1", "")})
-	record.Stands(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/b", "2", fleetv1alpha1.DriftPaused)})
+	episodes := drift.New(clocktesting.NewFakePassiveClock(epoch))
+	episodes.PutBack(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/a", "1", ""), field("/b", "1", "")})
+	episodes.Stands(key("m1", "x"), []fleetv1alpha1.DriftedField{field("/b", "2", fleetv1alpha1.DriftPaused)})
 	want := []fleetv1alpha1.DriftedField{field("/a", "1", fleetv1alpha1.DriftPutBack), field("/b", "2", fleetv1alpha1.DriftPaused)}
-	if diff := cmp.Diff(want, record.List("m1")[0].Fields); diff != "" {
+	if diff := cmp.Diff(want, episodes.List("m1")[0].Fields); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	record.Forget(key("m1", "x").Work)
-	if list := record.List(""); len(list) != 0 {
+	episodes.Forget(key("m1", "x").Work)
+	if list := episodes.List(""); len(list) != 0 {
 		t.Errorf("after the end of the Work: %+v", list)
 	}
 }
@@ -90,20 +90,20 @@ func TestAFieldIsShownOnce(t *testing.T) {
 // TestCreatedAgain: an object that was created again counts as put back, is news once in an episode, and is no difference that stands.
 func TestCreatedAgain(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(epoch)
-	record, k := drift.New(clock), key("m1", "x")
-	record.Stands(k, []fleetv1alpha1.DriftedField{field("/b", "2", fleetv1alpha1.DriftReported)})
+	episodes, k := drift.New(clock), key("m1", "x")
+	episodes.Stands(k, []fleetv1alpha1.DriftedField{field("/b", "2", fleetv1alpha1.DriftReported)})
 	for i := range 5 {
-		if _, isNew := record.CreatedAgain(k); isNew != (i == 0) {
+		if _, isNew := episodes.CreatedAgain(k); isNew != (i == 0) {
 			t.Errorf("time %d is new: %v", i, isNew)
 		}
 	}
 	at := metav1.NewTime(epoch)
 	want := []fleetv1alpha1.DriftedField{{Path: "/", Outcome: fleetv1alpha1.DriftCreatedAgain, Time: &at}}
-	list := record.List("")
+	list := episodes.List("")
 	if diff := cmp.Diff(want, list[0].Fields); diff != "" || drift.Stands(&list[0]) || list[0].PutBack != 5 {
 		t.Errorf("-want +got\n%s\n%+v", diff, list)
 	}
-	if disputed, _ := record.Dispute(k.Work); !disputed {
+	if disputed, _ := episodes.Dispute(k.Work); !disputed {
 		t.Error("who deletes an object again and again disputes nothing")
 	}
 }
@@ -111,26 +111,26 @@ func TestCreatedAgain(t *testing.T) {
 // TestDispute: five repairs within two minutes are one, for as long as the fifth last is not older.
 func TestDispute(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(epoch)
-	record, k := drift.New(clock), key("m1", "x")
+	episodes, k := drift.New(clock), key("m1", "x")
 	for i := range 5 {
-		if disputed, _ := record.Dispute(k.Work); disputed {
+		if disputed, _ := episodes.Dispute(k.Work); disputed {
 			t.Errorf("a dispute after %d repairs", i)
 		}
-		record.PutBack(k, []fleetv1alpha1.DriftedField{field("/a", fmt.Sprint(i), "")})
+		episodes.PutBack(k, []fleetv1alpha1.DriftedField{field("/a", fmt.Sprint(i), "")})
 		clock.SetTime(clock.Now().Add(10 * time.Second))
 	}
-	if disputed, remaining := record.Dispute(k.Work); !disputed || remaining != 70*time.Second {
+	if disputed, remaining := episodes.Dispute(k.Work); !disputed || remaining != 70*time.Second {
 		t.Errorf("disputed %v for %v", disputed, remaining)
 	}
 	clock.SetTime(epoch.Add(2 * time.Minute))
-	if disputed, _ := record.Dispute(k.Work); disputed {
+	if disputed, _ := episodes.Dispute(k.Work); disputed {
 		t.Error("a dispute does not end")
 	}
 	for range 5 {
-		record.PutBack(k, []fleetv1alpha1.DriftedField{field("/a", "x", "")})
+		episodes.PutBack(k, []fleetv1alpha1.DriftedField{field("/a", "x", "")})
 	}
-	if list := record.List(""); list[0].PutBack != 10 || len(list[0].Recent) != drift.MaxRecent || list[0].Fields[0].Found != "x" {
-		t.Errorf("the record is %+v", list)
+	if list := episodes.List(""); list[0].PutBack != 10 || len(list[0].Recent) != drift.MaxRecent || list[0].Fields[0].Found != "x" {
+		t.Errorf("the episodes are %+v", list)
 	}
 }
 
@@ -138,8 +138,8 @@ func TestDispute(t *testing.T) {
 func TestTheRecordIsBounded(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	clock := clocktesting.NewFakePassiveClock(epoch)
-	record := drift.New(clock)
-	record.PutBack(key("calm", "one"), []fleetv1alpha1.DriftedField{field("/a", "1", "")})
+	episodes := drift.New(clock)
+	episodes.PutBack(key("calm", "one"), []fleetv1alpha1.DriftedField{field("/a", "1", "")})
 	for step := range 5000 {
 		clock.SetTime(clock.Now().Add(time.Duration(random.IntN(20)) * time.Millisecond))
 		k := key("m1", fmt.Sprint(random.IntN(1000)))
@@ -150,32 +150,32 @@ func TestTheRecordIsBounded(t *testing.T) {
 		var fresh []string
 		switch random.IntN(4) {
 		case 0:
-			fresh = record.Stands(k, fields)
+			fresh = episodes.Stands(k, fields)
 		case 1:
-			record.Forget(k.Work)
+			episodes.Forget(k.Work)
 			continue
 		case 2:
-			record.Stands(k, nil)
+			episodes.Stands(k, nil)
 			continue
 		default:
-			fresh = record.PutBack(k, fields)
+			fresh = episodes.PutBack(k, fields)
 		}
 		if step%25 != 0 {
 			continue
 		}
-		list := record.List("m1")
+		list := episodes.List("m1")
 		at := slices.IndexFunc(list, func(o fleetv1alpha1.DriftedObject) bool { return o.Work == k.Work.Name })
 		if len(list) > drift.MaxObjects || at < 0 || len(list[at].Fields) > 2*drift.MaxFields || len(list[at].Recent) > drift.MaxRecent {
 			t.Fatalf("%d objects; %v after the news %q", len(list), at, fresh)
 		}
 	}
-	if len(record.List("calm")) != 1 {
+	if len(episodes.List("calm")) != 1 {
 		t.Error("another cluster removed the object of this one")
 	}
 	for i := range drift.MaxAll + 200 {
-		record.PutBack(key(fmt.Sprint("c", i%100), fmt.Sprint(i)), []fleetv1alpha1.DriftedField{field("/a", "1", "")})
+		episodes.PutBack(key(fmt.Sprint("c", i%100), fmt.Sprint(i)), []fleetv1alpha1.DriftedField{field("/a", "1", "")})
 	}
-	if n := len(record.List("")); n > drift.MaxAll {
+	if n := len(episodes.List("")); n > drift.MaxAll {
 		t.Errorf("there are %d objects", n)
 	}
 }

@@ -18,7 +18,7 @@ const (
 	// EpisodeGap is how long without a difference ends an episode.
 	EpisodeGap = time.Hour
 	// MaxObjects is how many objects of one cluster are kept, and MaxAll how many in all, so that a member that differs as a whole
-	// neither removes the others from the record nor fills the memory: 4,096 objects with all their fields take some 20 MB.
+	// neither removes the others nor fills the memory: 4,096 objects with all their fields take some 20 MB.
 	MaxObjects, MaxAll = 256, 4096
 	// MaxFields is how many fields of one object are kept, MaxRecent how many of the times at which it was repaired.
 	MaxFields, MaxRecent = 16, 8
@@ -33,8 +33,8 @@ type Key struct {
 	Object  fleetv1alpha1.ObjectIdentity
 }
 
-// Record has the objects that differ or differed lately. Its zero value is not usable; see New.
-type Record struct {
+// Episodes has the objects that differ or differed lately. Its zero value is not usable; see New.
+type Episodes struct {
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
@@ -57,29 +57,29 @@ type object struct {
 	recent          []fleetv1alpha1.PutBack
 }
 
-// New returns an empty record.
-func New(clock clock.PassiveClock) *Record {
-	return &Record{clock: clock, objects: map[types.NamespacedName]map[fleetv1alpha1.ObjectIdentity]*object{}, counts: map[string]int{}}
+// New returns no episodes.
+func New(clock clock.PassiveClock) *Episodes {
+	return &Episodes{clock: clock, objects: map[types.NamespacedName]map[fleetv1alpha1.ObjectIdentity]*object{}, counts: map[string]int{}}
 }
 
 // CreatedAgain records that an object which others deleted was created again, and returns the field that stands for the whole object, and
 // whether it is the first time in this episode. Who deleted it is not known: no object is left that has it.
-func (r *Record) CreatedAgain(key Key) (whole fleetv1alpha1.DriftedField, isNew bool) {
-	now := metav1.NewTime(r.clock.Now())
+func (e *Episodes) CreatedAgain(key Key) (whole fleetv1alpha1.DriftedField, isNew bool) {
+	now := metav1.NewTime(e.clock.Now())
 	whole = fleetv1alpha1.DriftedField{Path: "/", Outcome: fleetv1alpha1.DriftCreatedAgain, Time: &now}
-	return whole, len(r.PutBack(key, []fleetv1alpha1.DriftedField{whole})) > 0
+	return whole, len(e.PutBack(key, []fleetv1alpha1.DriftedField{whole})) > 0
 }
 
 // PutBack records that fields were put back, or a whole object. It returns the paths of those that are new in this episode: only these are
 // news.
-func (r *Record) PutBack(key Key, fields []fleetv1alpha1.DriftedField) (news []string) {
+func (e *Episodes) PutBack(key Key, fields []fleetv1alpha1.DriftedField) (news []string) {
 	if len(fields) == 0 {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.clock.Now()
-	o := r.at(key, now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	o := e.at(key, now)
 	o.last, o.standing, o.standingOmitted = now, nil, 0
 	o.putBack++
 	o.recent = append([]fleetv1alpha1.PutBack{{Time: metav1.NewTime(now), Fields: int32(len(fields)), Manager: fields[0].Manager}}, o.recent...)
@@ -102,17 +102,17 @@ func (r *Record) PutBack(key Key, fields []fleetv1alpha1.DriftedField) (news []s
 
 // Stands records all fields of an object that differ now and are left so; none if nothing differs. It returns the paths of those that
 // are new in this episode.
-func (r *Record) Stands(key Key, fields []fleetv1alpha1.DriftedField) (news []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.clock.Now()
+func (e *Episodes) Stands(key Key, fields []fleetv1alpha1.DriftedField) (news []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
 	if len(fields) == 0 {
-		if o := r.objects[key.Work][key.Object]; o != nil {
+		if o := e.objects[key.Work][key.Object]; o != nil {
 			o.standing, o.standingOmitted = nil, 0
 		}
 		return nil
 	}
-	o := r.at(key, now)
+	o := e.at(key, now)
 	if len(o.standing) == 0 {
 		o.standingSince = now
 	}
@@ -130,10 +130,10 @@ func (r *Record) Stands(key Key, fields []fleetv1alpha1.DriftedField) (news []st
 }
 
 // Standing returns the fields of an object that differ and are left so, and since when the first of them does.
-func (r *Record) Standing(key Key) (fields []fleetv1alpha1.DriftedField, since time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o := r.objects[key.Work][key.Object]
+func (e *Episodes) Standing(key Key) (fields []fleetv1alpha1.DriftedField, since time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o := e.objects[key.Work][key.Object]
 	if o == nil || len(o.standing) == 0 {
 		return nil, time.Time{}
 	}
@@ -141,11 +141,11 @@ func (r *Record) Standing(key Key) (fields []fleetv1alpha1.DriftedField, since t
 }
 
 // Outcomes returns what happens to the fields of a Work that differ now.
-func (r *Record) Outcomes(work types.NamespacedName) map[fleetv1alpha1.DriftOutcome]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (e *Episodes) Outcomes(work types.NamespacedName) map[fleetv1alpha1.DriftOutcome]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var outcomes map[fleetv1alpha1.DriftOutcome]bool
-	for _, o := range r.objects[work] {
+	for _, o := range e.objects[work] {
 		for _, field := range o.standing {
 			if outcomes == nil {
 				outcomes = map[fleetv1alpha1.DriftOutcome]bool{}
@@ -158,11 +158,11 @@ func (r *Record) Outcomes(work types.NamespacedName) map[fleetv1alpha1.DriftOutc
 
 // Dispute returns whether objects of a Work were put back so often within the last minutes that another client insists on a change, and for
 // how long that will be so without another repair.
-func (r *Record) Dispute(work types.NamespacedName) (disputed bool, remaining time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.clock.Now()
-	for _, o := range r.objects[work] {
+func (e *Episodes) Dispute(work types.NamespacedName) (disputed bool, remaining time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	for _, o := range e.objects[work] {
 		if len(o.recent) < disputeRepairs {
 			continue
 		}
@@ -175,25 +175,25 @@ func (r *Record) Dispute(work types.NamespacedName) (disputed bool, remaining ti
 
 // at returns the object of a key, a new one if its last episode is over. When there are too many, the oldest of the cluster goes, or
 // the oldest of all.
-func (r *Record) at(key Key, now time.Time) *object {
-	o := r.objects[key.Work][key.Object]
+func (e *Episodes) at(key Key, now time.Time) *object {
+	o := e.objects[key.Work][key.Object]
 	if o != nil && !o.over(now) {
 		return o
 	}
 	if o == nil {
-		if r.counts[key.Cluster] >= MaxObjects {
-			r.dropOldest(key.Cluster)
-		} else if r.total >= MaxAll {
-			r.dropOldest("")
+		if e.counts[key.Cluster] >= MaxObjects {
+			e.dropOldest(key.Cluster)
+		} else if e.total >= MaxAll {
+			e.dropOldest("")
 		}
-		if r.objects[key.Work] == nil {
-			r.objects[key.Work] = map[fleetv1alpha1.ObjectIdentity]*object{}
+		if e.objects[key.Work] == nil {
+			e.objects[key.Work] = map[fleetv1alpha1.ObjectIdentity]*object{}
 		}
-		r.counts[key.Cluster]++
-		r.total++
+		e.counts[key.Cluster]++
+		e.total++
 	}
 	o = &object{cluster: key.Cluster, since: now, last: now}
-	r.objects[key.Work][key.Object] = o
+	e.objects[key.Work][key.Object] = o
 	return o
 }
 
@@ -203,11 +203,11 @@ func (o *object) over(now time.Time) bool {
 }
 
 // dropOldest removes the object of a cluster, "" for any, of which nothing was found for the longest time.
-func (r *Record) dropOldest(cluster string) {
+func (e *Episodes) dropOldest(cluster string) {
 	var work types.NamespacedName
 	var identity fleetv1alpha1.ObjectIdentity
 	var oldest *object
-	for w, objects := range r.objects {
+	for w, objects := range e.objects {
 		for id, o := range objects {
 			if (cluster == "" || o.cluster == cluster) && (oldest == nil || o.last.Before(oldest.last)) {
 				work, identity, oldest = w, id, o
@@ -215,43 +215,43 @@ func (r *Record) dropOldest(cluster string) {
 		}
 	}
 	if oldest != nil {
-		r.drop(work, identity)
+		e.drop(work, identity)
 	}
 }
 
-func (r *Record) drop(work types.NamespacedName, identity fleetv1alpha1.ObjectIdentity) {
-	o := r.objects[work][identity]
-	delete(r.objects[work], identity)
-	if len(r.objects[work]) == 0 {
-		delete(r.objects, work)
+func (e *Episodes) drop(work types.NamespacedName, identity fleetv1alpha1.ObjectIdentity) {
+	o := e.objects[work][identity]
+	delete(e.objects[work], identity)
+	if len(e.objects[work]) == 0 {
+		delete(e.objects, work)
 	}
-	if r.counts[o.cluster]--; r.counts[o.cluster] == 0 {
-		delete(r.counts, o.cluster)
+	if e.counts[o.cluster]--; e.counts[o.cluster] == 0 {
+		delete(e.counts, o.cluster)
 	}
-	r.total--
+	e.total--
 }
 
 // Forget drops a Work that is gone.
-func (r *Record) Forget(work types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for identity := range r.objects[work] {
-		r.drop(work, identity)
+func (e *Episodes) Forget(work types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for identity := range e.objects[work] {
+		e.drop(work, identity)
 	}
 }
 
 // List returns the objects of a cluster, "" for all, in an order that does not depend on when they were found. Those whose episode is
 // over are dropped.
-func (r *Record) List(cluster string) []fleetv1alpha1.DriftedObject {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.clock.Now()
+func (e *Episodes) List(cluster string) []fleetv1alpha1.DriftedObject {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
 	var list []fleetv1alpha1.DriftedObject
-	for work, objects := range r.objects {
+	for work, objects := range e.objects {
 		for identity, o := range objects {
 			switch {
 			case o.over(now):
-				r.drop(work, identity)
+				e.drop(work, identity)
 			case (cluster == "" || o.cluster == cluster) && len(o.standing)+len(o.repaired) > 0:
 				list = append(list, o.report(work.Name, identity))
 			}
