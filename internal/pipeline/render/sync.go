@@ -185,12 +185,9 @@ func (r *Reconciler) worksOf(ctx context.Context, binding string) ([]*workv1alph
 func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) error {
 	var faults []error
 	for _, work := range works {
-		if work.DeletionTimestamp != nil {
-			continue
-		}
 		key := client.ObjectKeyFromObject(work)
-		removed, err := r.inRemoval(ctx, work)
-		if err == nil && !removed {
+		leaves, err := r.inRemoval(ctx, work)
+		if err == nil && !leaves {
 			err = r.end(ctx, work)
 		}
 		switch {
@@ -203,12 +200,12 @@ func (r *Reconciler) deleteAll(ctx context.Context, works []*workv1alpha1.Work) 
 	return errors.Join(faults...)
 }
 
-// inRemoval returns whether the cluster of a Work is being removed. All Works of such a cluster are deleted with it, after
+// inRemoval returns whether a Work is being deleted, or its cluster is. All Works of such a cluster are deleted with it, after
 // it has been written to them what happens to their objects.
 func (r *Reconciler) inRemoval(ctx context.Context, work *workv1alpha1.Work) (bool, error) {
 	name, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-	if !ok {
-		return false, nil
+	if !ok || work.DeletionTimestamp != nil {
+		return work.DeletionTimestamp != nil, nil
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: name}, cluster, client.UnsafeDisableDeepCopy)

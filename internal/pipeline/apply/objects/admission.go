@@ -39,9 +39,7 @@ func (w *Writer) admitRemoval(ctx context.Context, conn *member.Conn, key types.
 	} // else, also when the Cluster cannot be read, the brake decides
 	q := brake.Request{Cluster: conn.Name(), Work: key}
 	err = w.Hub.Get(ctx, key, work, client.UnsafeDisableDeepCopy)
-	if err == nil && work.DeletionTimestamp != nil {
-		q.Removal = true
-	} else {
+	if q.Removal = err == nil && work.DeletionTimestamp != nil; !q.Removal {
 		q.Extra = 1 // also when the Work cannot be read: the brake counts rather too many
 	}
 	q.Extra += w.goesWith(ctx, conn, live)

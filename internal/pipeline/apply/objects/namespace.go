@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,10 @@ const DoubtPatience = time.Minute
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
 	leaving, _ := w.leavingWorks.Load(work)
 	works, _ := leaving.([]types.NamespacedName)
-	for _, key := range works {
-		switch err := w.Hub.Get(ctx, key, &workv1alpha1.Work{}); {
-		case err == nil:
-			return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
-		case !apierrors.IsNotFound(err):
-			return false, fmt.Errorf("reading Work %s, which is on its way out: %w", key, err)
-		}
+	if slices.ContainsFunc(works, func(key types.NamespacedName) bool {
+		return !apierrors.IsNotFound(w.Hub.Get(ctx, key, &workv1alpha1.Work{}))
+	}) {
+		return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
 	found, err := contents.Of(ctx, w.Hub, conn, namespace)
 	switch {
