@@ -204,6 +204,51 @@ func TestACustomResourceBringsItsDefinition(t *testing.T) {
 	})
 }
 
+// Groups below karmada.io are those of users, but for the control plane's own.
+func TestADefinitionOfAUserBelowKarmadaIO(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	sails := define("Sail", version("v1", true, teeth))
+	sails.Spec.Group = "workload.example.karmada.io"
+	sails.Name = sails.Spec.Names.Plural + "." + sails.Spec.Group
+	fleettest.Create(t, fleet.Hub, fleettest.ClusterPolicy("sails", fleettest.Everywhere(), named(sails)))
+	defined(t, fleet.Hub, sails)
+	fleettest.ExpectEventually(t, fleet.Hub, sails, definitionIs(workv1alpha1.DefinitionEstablishedInMembers, "True", "all 2 clusters"))
+	main := instance(sails, "v1", ns, "main", map[string]any{"teeth": int64(3)})
+	fleettest.Create(t, fleet.Hub, fleettest.Policy(ns, "main", fleettest.Everywhere(), main), main.DeepCopy())
+	for _, m := range fleet.Members {
+		fleettest.UpdateStatus(t, m, fleettest.ExpectEventually(t, m, main, fleettest.Exists), func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, "set in "+m.Name, "status", "state")
+		})
+	}
+	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Sail", "main"), func(b *workv1alpha2.ResourceBinding) error {
+		if reported := len(b.Status.AggregatedStatus); reported != len(fleet.Members) {
+			return fmt.Errorf("%d clusters have reported", reported)
+		}
+		for _, item := range b.Status.AggregatedStatus {
+			if item.Status == nil || !strings.Contains(string(item.Status.Raw), "set in "+item.ClusterName) {
+				return fmt.Errorf("%s has not reported its status", item.ClusterName)
+			}
+		}
+		return nil
+	})
+	fleettest.Update(t, fleet.Hub, main.DeepCopy(), func(u *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(u.Object, int64(5), "spec", "teeth")
+	})
+	for _, m := range fleet.Members {
+		fleettest.ExpectEventually(t, m, main, func(u *unstructured.Unstructured) error {
+			if teeth, _, _ := unstructured.NestedInt64(u.Object, "spec", "teeth"); teeth != 5 {
+				return fmt.Errorf("it has %d teeth", teeth)
+			}
+			return nil
+		})
+	}
+	fleettest.Delete(t, fleet.Hub, main.DeepCopy())
+	for _, m := range fleet.Members {
+		fleettest.ExpectGone(t, m, main)
+	}
+}
+
 func TestABreakingChangeIsHeldBackUntilItIsAllowed(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

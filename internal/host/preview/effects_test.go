@@ -90,6 +90,21 @@ func divided(edits ...func(object)) object {
 	return edit(p, edits...)
 }
 
+// selecting is a policy that takes all objects of a kind in its namespace to every cluster.
+func selecting(version, kind string) object {
+	return edit(named("PropagationPolicy", "policy.karmada.io/v1alpha1", "shop", "all"), spec("placement", object{}),
+		spec("resourceSelectors", []any{object{"apiVersion": version, "kind": kind}}))
+}
+
+// serving has a member serve one more kind.
+func serving(cluster object, version, kind string) object {
+	status := cluster["status"].(object)
+	status["apiEnablements"] = append(status["apiEnablements"].([]any), object{
+		"groupVersion": version, "resources": []any{object{"name": strings.ToLower(kind) + "s", "kind": kind}},
+	})
+	return cluster
+}
+
 // weighted has a policy name equal weights.
 func weighted(o object) {
 	o["spec"].(object)["placement"].(object)["replicaScheduling"].(object)["weightPreference"] = object{"staticWeightList": []any{
@@ -328,6 +343,15 @@ func TestEffects(t *testing.T) {
 				"Create HorizontalPodAutoscaler web in m0", "Update Deployment web in m0",
 				"warning HorizontalPodAutoscaler shop/web: in each member that has it and Deployment web, it owns spec.replicas there and keeps it from 2 to 9",
 			}, "",
+		},
+		"a user's kind below karmada.io is followed": {
+			[]object{serving(member("m0"), "workload.example.karmada.io/v1", "Sail"), selecting("workload.example.karmada.io/v1", "Sail")},
+			applied(t, named("Sail", "workload.example.karmada.io/v1", "shop", "main")), []string{"Create Sail main in m0"}, "warning",
+		},
+		"a kind that is never propagated is not": {
+			[]object{serving(member("m0"), "coordination.k8s.io/v1", "Lease"), selecting("coordination.k8s.io/v1", "Lease")},
+			applied(t, named("Lease", "coordination.k8s.io/v1", "shop", "main")),
+			[]string{"warning Lease shop/main: what this object does is not computed"}, "Create",
 		},
 		"nothing acts on a FederatedHPA": {
 			[]object{member("m0"), divided(), web()}, applied(t, edit(named("FederatedHPA", "autoscaling.karmada.io/v1alpha1", "shop", "web"),

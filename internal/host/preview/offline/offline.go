@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -224,7 +223,7 @@ func (o *Control) complete(ctx context.Context, before, obj *unstructured.Unstru
 		}
 		return obj, preview.Admitted(ctx, o.plugin, kind, obj, old, name)
 	}
-	if _, ok := o.Templates.Canonical(kind); !ok && !strings.HasSuffix(kind.Group, ".karmada.io") {
+	if _, ok := o.Templates.Canonical(kind); !ok && !hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind}) {
 		resource, _ := meta.UnsafeGuessKindToResource(kind)
 		o.Templates.AddKind(hubstore.Kind{GroupVersionKind: kind, Resource: resource, Namespaced: o.Namespaced(kind)})
 	}
