@@ -377,6 +377,18 @@ func TestImportFollowsTheNamespace(t *testing.T) {
 	expectImport(t, m2, later, usable("member1"))
 	fleettest.Delete(t, m1, export(later))
 	fleettest.ExpectGone(t, m2, importOf(later))
+
+	// An export in a member with an agent shows that the member has the namespace.
+	fleettest.Create(t, m1, space("members-third"))
+	fleettest.Create(t, m3, space("members-third"))
+	third := fleettest.Service("members-third", "web")
+	exportIn(t, m3, third)
+	expectImport(t, m3, third, usable("member3"))
+	expectImport(t, m1, third, usable("member3"))
+	fleettest.ExpectEventually(t, m3, export(third), exportCondition(multiclusterv1beta1.ExportReady, metav1.ConditionTrue, "Exported"))
+	fleettest.Delete(t, m3, export(third))
+	fleettest.ExpectGone(t, m3, importOf(third))
+	fleettest.ExpectGone(t, m1, importOf(third))
 }
 
 // TestAnImportThatAUserChangesIsTheirs: where an import that Karmada needs is applied although the exports have made one, as a user does who

@@ -223,7 +223,7 @@ func (i *importer) onHub(ctx context.Context, key types.NamespacedName) (*multic
 }
 
 // imports returns whether a service is imported in a cluster: where its namespace is. While that is not known, what is there already
-// stays. A cluster in pull mode, to which there is no connection, has the namespaces of the control plane.
+// stays. A cluster in pull mode, to which there is no connection, has the namespaces of the control plane and, of others, that of its export.
 func (i *importer) imports(s *set, cluster *clusterv1alpha1.Cluster, already bool) bool {
 	switch {
 	case s.spec(cluster.Name) == nil:
@@ -231,7 +231,7 @@ func (i *importer) imports(s *set, cluster *clusterv1alpha1.Cluster, already boo
 	case slices.Contains(s.targets, cluster.Name):
 		return true
 	case cluster.Spec.SyncMode == clusterv1alpha1.Pull:
-		return i.namespaceOnHub(s.key.Namespace)
+		return i.namespaceOnHub(s.key.Namespace) || slices.Contains(s.exporting(), cluster.Name)
 	}
 	present, known := i.has(cluster.Name, s.key.Namespace)
 	return present || !known && already

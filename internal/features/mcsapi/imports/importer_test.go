@@ -126,6 +126,26 @@ func TestImportsGoWhereTheNamespaceIs(t *testing.T) {
 	}
 }
 
+// TestAPulledClusterImportsWhatItExports, although which namespaces it has is not known.
+func TestAPulledClusterImportsWhatItExports(t *testing.T) {
+	exporter, other := registeredCluster("d"), registeredCluster("e")
+	exporter.Spec.SyncMode, other.Spec.SyncMode = clusterv1alpha1.Pull, clusterv1alpha1.Pull
+	record := recordIn("d", 0)
+	h, i := importing(t, nil, []string{"d", "e"}, record, recordIn("a", 1), registeredCluster("a"), exporter, other)
+	i.turn(t, h)
+	want := []string{"d derived-service", "d import"}
+	if got := roles(t, h.Client); !slices.Equal(got, want) {
+		t.Errorf("Works are %v, want %v", got, want)
+	}
+	if err := h.Client.Delete(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	i.turn(t, h)
+	if got := roles(t, h.Client); len(got) > 0 {
+		t.Errorf("without its export Works are %v", got)
+	}
+}
+
 func TestImportsGoWithTheLastExport(t *testing.T) {
 	a, b := recordIn("a", 0), recordIn("b", 1)
 	h, i := importing(t, []string{"a", "b"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))
