@@ -18,8 +18,6 @@ import (
 
 // Serve runs etcd on a directory in this process, prints its URL, and ends with its input.
 func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
-	ctx, cancel := child.Bind(ctx, in)
-	defer cancel()
 	ports := machine.NewPortChooser()
 	defer ports.Close()
 	config := embed.NewConfig()
@@ -49,6 +47,8 @@ func Serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, config.ListenClientUrls[0].String()); err != nil {
 		return fmt.Errorf("printing the address of etcd: %w", err)
 	}
+	ctx, cancel := child.Bind(ctx, in)
+	defer cancel()
 	select {
 	case err := <-server.Err():
 		return fmt.Errorf("running etcd: %w", err)
