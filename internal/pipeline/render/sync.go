@@ -96,9 +96,8 @@ func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 	}
 	wanted := desired.DeepCopy() // the answer takes its place
 	err = r.write(key, func() (*workv1alpha1.Work, error) {
-		// Lists are replaced as a whole by this kind of patch, finalizers included: they must not have changed.
 		patch := hubclient.Patch
-		if !slices.Equal(existing.Finalizers, desired.Finalizers) {
+		if !slices.Equal(existing.Finalizers, desired.Finalizers) { // it would replace the whole list, which must not have changed
 			patch = hubclient.PatchLocked
 		}
 		_, err := patch(ctx, r.client, existing, desired, fieldManager)

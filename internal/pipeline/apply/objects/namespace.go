@@ -29,9 +29,8 @@ const DoubtPatience = time.Minute
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
 	leaving, _ := w.leavingWorks.Load(work)
 	works, _ := leaving.([]types.NamespacedName)
-	if slices.ContainsFunc(works, func(key types.NamespacedName) bool {
-		return !apierrors.IsNotFound(w.Hub.Get(ctx, key, &workv1alpha1.Work{}))
-	}) {
+	there := func(key types.NamespacedName) bool { return !apierrors.IsNotFound(w.Hub.Get(ctx, key, &workv1alpha1.Work{})) }
+	if slices.ContainsFunc(works, there) {
 		return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
 	found, err := contents.Of(ctx, w.Hub, conn, namespace)
