@@ -122,6 +122,9 @@ var scenarios = map[string]struct {
 		`flagship_loop_reconcile_total{loop="apply",result="panic"} 1+1x60`,
 		`flagship_loop_reconcile_total{loop="apply",result="panic"} 4x60
 		 flagship_loop_reconcile_total{loop="apply",result="error"} 1+1x60`, map[string]string{"loop": "apply"}, 0},
+	"FlagshipControllerPanics": {
+		`controller_runtime_reconcile_panics_total{controller="render-resourcebinding"} 0+1x60`,
+		`controller_runtime_reconcile_panics_total{controller="render-resourcebinding"} 4x60`, map[string]string{"controller": "render-resourcebinding"}, 0},
 	"FlagshipQueueSlow": {
 		histogram("flagship_loop_queue_seconds", `loop="apply"`, "30", "60", "+Inf", 0, 10, 10),
 		histogram("flagship_loop_queue_seconds", `loop="apply"`, "1", "60", "+Inf", 10, 10, 10), map[string]string{"loop": "apply"}, 0},

@@ -21,15 +21,16 @@ type metric struct {
 
 // others are metrics of the programs inside, with their labels. The test of the support bundle finds them in /metrics.
 var others = map[string]metric{
-	"workqueue_queue_duration_seconds":     {true, []string{"name"}},
-	"workqueue_depth":                      {false, []string{"name"}},
-	"apiserver_request_total":              {false, []string{"verb", "code"}},
-	"etcd_disk_wal_fsync_duration_seconds": {true, nil},
-	"process_resident_memory_bytes":        {false, nil},
-	"etcd_requests_total":                  {false, []string{"operation", "group", "resource"}},
-	"etcd_request_errors_total":            {false, []string{"operation", "group", "resource"}},
-	"leader_election_master_status":        {false, []string{"name"}}, // test/servers reads it, and the two above
-	"up":                                   {false, nil},              // Prometheus' own
+	"workqueue_queue_duration_seconds":          {true, []string{"name"}},
+	"controller_runtime_reconcile_panics_total": {false, []string{"controller"}},
+	"workqueue_depth":                           {false, []string{"name"}},
+	"apiserver_request_total":                   {false, []string{"verb", "code"}},
+	"etcd_disk_wal_fsync_duration_seconds":      {true, nil},
+	"process_resident_memory_bytes":             {false, nil},
+	"etcd_requests_total":                       {false, []string{"operation", "group", "resource"}},
+	"etcd_request_errors_total":                 {false, []string{"operation", "group", "resource"}},
+	"leader_election_master_status":             {false, []string{"name"}}, // test/servers reads it, and the two above
+	"up":                                        {false, nil},              // Prometheus' own
 }
 
 func documented(t *testing.T) map[string]metric {
