@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
+	"github.com/flagship-k8s/flagship/internal/features/agentevents"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
 	"github.com/flagship-k8s/flagship/internal/features/appfailover"
 	"github.com/flagship-k8s/flagship/internal/features/autoscaled"
@@ -185,6 +186,9 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		{"enroll", leads, h.setupEnroll},
 		{"agents", leads, func(mgr ctrl.Manager) error {
 			return agents.Setup(mgr, agents.Deps{Live: mgr.GetAPIReader(), Kube: h.kube})
+		}},
+		{"agent events", leads, func(mgr ctrl.Manager) error {
+			return agentevents.Setup(mgr, agentevents.Deps{Reader: mgr.GetCache(), Events: h.events})
 		}},
 		{"impersonators", leads, func(mgr ctrl.Manager) error { return enroll.SetupImpersonators(mgr, h.events) }},
 		{"history", leads, func(mgr ctrl.Manager) error { return h.setupHistory(ctx, mgr) }},

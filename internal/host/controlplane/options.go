@@ -164,10 +164,9 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, limit.ValidateAnnotations)},
 		access.AdmissionPlugin{Name: admission.AuthorsName, Handler: admission.NewAuthors(o.authors)},
 	)
-	o.limiter = usersfirst.NewLimiter(o.Clock)
-	o.Server.Front = usersfirst.Handler(o.limiter)
+	o.limiter, o.Server.Front = usersfirst.New(o.Clock)
 	if o.LeaderElection {
-		o.Server.Front = func(next http.Handler) http.Handler { return usersfirst.Handler(o.limiter)(leader.Mark(next)) }
+		o.Server.Front = func(next http.Handler) http.Handler { return usersfirst.Handler(o.limiter, leader.Mark(next)) }
 		o.Server.Admission = append(o.Server.Admission, access.AdmissionPlugin{Name: leader.AdmissionName, Handler: leader.NewAdmission(o.term, o.memberTerm)})
 	}
 	o.Server.Authorizer = authorization.NewAgents(authorization.Lookups{

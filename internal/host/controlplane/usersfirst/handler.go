@@ -21,21 +21,20 @@ const (
 	longestSlot = 250 * time.Millisecond
 )
 
-// NewLimiter returns the limit of the loops of the stages.
-func NewLimiter(clk clock.WithDelayedExecution) *controlloop.Limiter {
-	return controlloop.NewLimiter(clk, reconcilesPerProcessor, longestSlot)
+// New returns the limit of the loops of the stages, and what puts its Handler in front of another one.
+func New(clk clock.WithDelayedExecution) (*controlloop.Limiter, func(http.Handler) http.Handler) {
+	limiter := controlloop.NewLimiter(clk, reconcilesPerProcessor, longestSlot)
+	return limiter, func(next http.Handler) http.Handler { return Handler(limiter, next) }
 }
 
 // Handler has reconciles leave processors to the requests of users that change something: those of others than this process and the agents.
-func Handler(limiter *controlloop.Limiter) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if changesForUser(r) {
-				defer limiter.UserRequest()()
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
+func Handler(limiter *controlloop.Limiter, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if changesForUser(r) {
+			defer limiter.UserRequest()()
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // changesForUser returns whether a request is one of a user that changes something here, and ends soon.

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/contents"
@@ -29,8 +26,7 @@ const DoubtPatience = time.Minute
 func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work types.NamespacedName, namespace string) (bool, error) {
 	leaving, _ := w.leavingWorks.Load(work)
 	works, _ := leaving.([]types.NamespacedName)
-	there := func(key types.NamespacedName) bool { return !apierrors.IsNotFound(w.Hub.Get(ctx, key, &workv1alpha1.Work{})) }
-	if slices.ContainsFunc(works, there) {
+	if contents.AnyLeft(ctx, w.Hub, works) {
 		return false, Transient(errors.New("what else was applied in the namespace is on its way out"))
 	}
 	found, err := contents.Of(ctx, w.Hub, conn, namespace)

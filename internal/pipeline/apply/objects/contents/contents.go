@@ -224,6 +224,13 @@ func (c *namespaceContents) add(ctx context.Context, k listable, obj *metav1.Par
 	c.found.Others = append(c.found.Others, k.kind.Kind+" "+obj.Name)
 }
 
+// AnyLeft returns whether one of some Works is there. One that cannot be read counts as there.
+func AnyLeft(ctx context.Context, hub client.Reader, works []types.NamespacedName) bool {
+	return slices.ContainsFunc(works, func(key types.NamespacedName) bool {
+		return !apierrors.IsNotFound(hub.Get(ctx, key, &workv1alpha1.Work{}))
+	})
+}
+
 // lookAt returns whether an object of a Work was deleted, and its Work with it, since it was listed, and whether it will be.
 func (c *namespaceContents) lookAt(ctx context.Context, k listable, name string, work types.NamespacedName) (gone, leaving bool, err error) {
 	found := &workv1alpha1.Work{}
