@@ -235,9 +235,11 @@ func (g *Guard) raise(ctx context.Context, name string, _ types.NamespacedName) 
 		return 0, nil
 	}
 	if d.held || s.isDue() {
-		if s.there, err = g.writeEpoch(ctx, conn, cluster, max(counts.own, counts.theirs)+1); err != nil {
-			return 0, err
+		written, err := g.writeEpoch(ctx, conn, cluster, max(counts.own, counts.theirs)+1)
+		if err != nil {
+			return 0, err // what is known of the member stays: without the control plane nothing else could be compared with it
 		}
+		s.there = written
 		s.isRaised()
 	}
 	if d.resume {
