@@ -152,3 +152,11 @@ const (
 	ResourceUnhealthy ResourceHealth = "Unhealthy"
 	ResourceUnknown   ResourceHealth = "Unknown"
 )
+
+// Object names the object as conditions and events do: its kind, and its namespace and name.
+func (i ResourceIdentifier) Object() string {
+	if i.Namespace == "" {
+		return i.Kind + " " + i.Name
+	}
+	return i.Kind + " " + i.Namespace + "/" + i.Name
+}

@@ -49,14 +49,14 @@ type replacer interface {
 // there was one. After holds the answer of the server. The patch has no resource version: fields that others changed in between
 // stay, unless they are part of the difference.
 func Patch(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
-	return patch(ctx, c, change{before: before, after: after, optional: special(options)}, func(difference client.Patch) error {
+	return patch(ctx, c, change{before: before, after: after, special: special(options)}, func(difference client.Patch) error {
 		return c.Patch(ctx, after, difference, options...)
 	})
 }
 
 // PatchStatus is Patch for the subresource status.
 func PatchStatus(ctx context.Context, c client.Client, before, after client.Object, options ...client.SubResourcePatchOption) (bool, error) {
-	return patch(ctx, c, change{before: before, after: after, subresource: "status", optional: len(options) > 0}, func(difference client.Patch) error {
+	return patch(ctx, c, change{before: before, after: after, subresource: "status", special: len(options) > 0}, func(difference client.Patch) error {
 		return c.Status().Patch(ctx, after, difference, options...)
 	})
 }
@@ -64,7 +64,7 @@ func PatchStatus(ctx context.Context, c client.Client, before, after client.Obje
 // PatchLocked is Patch, but a conflict if others changed the object since before. What replaces a whole list, such as that of the
 // conditions or the taints, needs that.
 func PatchLocked(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) (bool, error) {
-	return patch(ctx, c, change{before: before, after: after, locked: true, optional: special(options)}, func(difference client.Patch) error {
+	return patch(ctx, c, change{before: before, after: after, locked: true, special: special(options)}, func(difference client.Patch) error {
 		return c.Patch(ctx, after, difference, options...)
 	})
 }
@@ -82,8 +82,8 @@ type change struct {
 	subresource   string
 	// locked is true if the object must not have been changed by others.
 	locked bool
-	// optional is true if the request has options that only a request can have.
-	optional bool
+	// special is true if there are options that only a request can have.
+	special bool
 }
 
 // special returns whether options are more than the name of the field manager, which counts for an object with managed fields alone.
@@ -92,14 +92,14 @@ func special(options []client.PatchOption) bool {
 	return o.Force != nil || o.Raw != nil || len(o.DryRun) > 0
 }
 
-// patch makes a change, unless the states are equal: without a request if the client can do that and there are no options, and with send
+// patch makes a change, unless the states are equal: without a request if the client can do that and no option needs one, and with send
 // otherwise.
 func patch(ctx context.Context, c client.Client, ch change, send func(client.Patch) error) (changed bool, err error) {
 	if reflect.DeepEqual(ch.before, ch.after) { // as a rule; encoding both takes much longer
 		return false, nil
 	}
 	done := false
-	if local, ok := c.(replacer); ok && !ch.optional {
+	if local, ok := c.(replacer); ok && !ch.special {
 		changed, done, err = local.Replace(ctx, ch.subresource, ch.before, ch.after, ch.locked)
 	}
 	if done {

@@ -99,19 +99,11 @@ func successes(work *workv1alpha1.Work) (found []events.Event) {
 	for i := range work.Status.ManifestStatuses {
 		manifest := &work.Status.ManifestStatuses[i]
 		if manifest.Status != nil {
-			add(events.ReflectStatusSucceed, "The status of "+nameOf(manifest.Identifier)+" is read")
+			add(events.ReflectStatusSucceed, "The status of "+manifest.Identifier.Object()+" is read")
 		}
 		if manifest.Health == workv1alpha1.ResourceHealthy || manifest.Health == workv1alpha1.ResourceUnhealthy {
-			add(events.InterpretHealthSucceed, fmt.Sprintf("%s is %s", nameOf(manifest.Identifier), manifest.Health))
+			add(events.InterpretHealthSucceed, fmt.Sprintf("%s is %s", manifest.Identifier.Object(), manifest.Health))
 		}
 	}
 	return found
-}
-
-// nameOf names an object as observe does.
-func nameOf(id workv1alpha1.ResourceIdentifier) string {
-	if id.Namespace == "" {
-		return id.Kind + " " + id.Name
-	}
-	return id.Kind + " " + id.Namespace + "/" + id.Name
 }

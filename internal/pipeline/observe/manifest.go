@@ -49,12 +49,7 @@ func (s observed) ofTemplate(obj *unstructured.Unstructured) (current, unknown *
 }
 
 // name is the object as conditions show it.
-func (s observed) name() string {
-	if s.id.Namespace == "" {
-		return fmt.Sprintf("%s %s", s.id.Kind, s.id.Name)
-	}
-	return fmt.Sprintf("%s %s/%s", s.id.Kind, s.id.Namespace, s.id.Name)
-}
+func (s observed) name() string { return s.id.Object() }
 
 // identify reads the identity of the object of a manifest, without decoding the rest. It fails for what admission refuses.
 func identify(ordinal int, raw []byte) (workv1alpha1.ResourceIdentifier, error) {
