@@ -51,9 +51,12 @@ func (h *hub) read(into client.Object, work *workv1alpha1.Work) error {
 	return nil
 }
 
-func (h *hub) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+func (h *hub) Get(_ context.Context, name client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if name != key {
+		return h.read(obj, nil)
+	}
 	if h.cached != nil {
 		return h.read(obj, h.cached)
 	}
@@ -124,9 +127,12 @@ type live struct {
 	hub *hub
 }
 
-func (l live) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+func (l live) Get(_ context.Context, name client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
+	if name != key {
+		return l.hub.read(obj, nil)
+	}
 	return l.hub.read(obj, l.hub.stored)
 }
 

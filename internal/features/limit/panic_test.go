@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,15 +28,15 @@ func TestAPanicAboutOneNamespaceStopsNothing(t *testing.T) {
 			}
 			return 0, 1000, nil
 		}
-		woken := 0
-		l.OnSpace(func(string) bool { woken++; return false })
+		var woken atomic.Int32
+		l.OnSpace(func(string) bool { woken.Add(1); return false })
 		l.waiting["shop"] = wakes
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- l.run(ctx, controlloop.NewSet(registry, l.deps.Clock).Loop("limit")) }()
 		synctest.Wait()
-		if woken != 1 {
-			t.Errorf("what waits is woken %d times, want once in the turn in which another part panicked", woken)
+		if n := woken.Load(); n != 1 {
+			t.Errorf("what waits is woken %d times, want once in the turn in which another part panicked", n)
 		}
 		<-time.After(period)
 		synctest.Wait()
