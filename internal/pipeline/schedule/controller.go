@@ -33,6 +33,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/fleet"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/metrics"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/peers"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/pending"
 )
@@ -71,7 +72,7 @@ type Controller struct {
 	deps    Deps
 	profile profile.Profile
 
-	metrics      *metrics
+	metrics      *metrics.Metrics
 	fleet        *fleet.Fleet
 	reservations *capacity.Reservations
 	peers        *peers.Index
@@ -92,7 +93,7 @@ func New(deps Deps) *Controller {
 	reservations, waiting := capacity.NewReservations(reservationLifetime), pending.NewBindings()
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Controller{
-		client: deps.Client, deps: deps, profile: profile.Default(), metrics: newMetrics(deps.Metrics, waiting.Len),
+		client: deps.Client, deps: deps, profile: profile.Default(), metrics: metrics.New(deps.Metrics, waiting.Len),
 		fleet: fleet.New(deps.Client, reservations), reservations: reservations, peers: peers.New(), pending: waiting,
 		freed: func() {},
 	}
@@ -144,16 +145,16 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (r
 	start := c.deps.Clock.Now()
 	s, err := c.decide(ctx, key, b)
 	if err != nil {
-		c.metrics.decided(nil)
+		c.metrics.Decided(nil)
 		return reconcile.Result{}, err
 	}
 	if s.decision == nil {
 		err = c.observe(ctx, b)
 	} else {
-		c.metrics.decided(s.decision)
-		c.metrics.took(phaseDecide, c.deps.Clock.Since(start))
+		c.metrics.Decided(s.decision)
+		c.metrics.Took(metrics.PhaseDecide, c.deps.Clock.Since(start))
 		start = c.deps.Clock.Now()
-		defer func() { c.metrics.took(phaseWrite, c.deps.Clock.Since(start)) }()
+		defer func() { c.metrics.Took(metrics.PhaseWrite, c.deps.Clock.Since(start)) }()
 		log.FromContext(ctx).V(1).Info("Scheduled binding", "cause", s.cause, "targets", listTargets(s.decision.Targets))
 		err = c.publish(ctx, s)
 	}

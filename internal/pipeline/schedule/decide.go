@@ -11,6 +11,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/cause"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/peers"
@@ -24,7 +25,7 @@ type cycle struct {
 	req     decision.Request
 	// decision is nil if there was nothing to decide.
 	decision *decision.Decision
-	cause    cause
+	cause    cause.Cause
 	// requeueAfter is when to schedule again if no event requeues the binding before; zero is never.
 	requeueAfter time.Duration
 	// remaining is what is left of the present result after a failure: all of it but clusters that leave or have left; nothing if the
@@ -37,8 +38,8 @@ type cycle struct {
 }
 
 const (
-	returnsToAffinity cause = "an earlier affinity fits again"
-	claimsCreated     cause = "the claims it names have been created"
+	returnsToAffinity cause.Cause = "an earlier affinity fits again"
+	claimsCreated     cause.Cause = "the claims it names have been created"
 )
 
 // decide makes a decision if b is due. Decisions that depend on reservations are made one at a time, and what they reserve is recorded
@@ -64,8 +65,8 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 		return nil, err
 	}
 	c.peers.Fill(&s.req, key, b)
-	s.cause = due(c.profile, b, &s.req, snapshot)
-	if s.cause == notDue && created {
+	s.cause = cause.Of(c.profile, b, &s.req, snapshot)
+	if s.cause == cause.NotDue && created {
 		s.cause = claimsCreated
 	}
 	if s.decision = c.tryReturn(s, snapshot); s.decision != nil {
@@ -74,7 +75,7 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 		s.cause = cannotRun
 	} else if s.decision, s.requeueAfter = c.tryFailback(s, snapshot); s.decision != nil {
 		s.cause = returnsToAffinity
-	} else if s.cause == notDue {
+	} else if s.cause == cause.NotDue {
 		return s, nil
 	} else {
 		d := c.profile.Schedule(s.req, snapshot)
@@ -131,14 +132,14 @@ func runsAnywhere(b workv1alpha2.Binding) bool {
 // for long enough; otherwise, when to try again.
 func (c *Controller) tryFailback(s *cycle, snapshot *decision.Snapshot) (*decision.Decision, time.Duration) {
 	after, wanted := failback(s.binding.GetAnnotations())
-	now := termIndex(s.req.Placement, s.req.ObservedAffinity)
+	now := cause.TermIndex(s.req.Placement, s.req.ObservedAffinity)
 	if !wanted || now <= 0 || s.req.Fresh {
 		return nil, 0
 	}
 	req := s.req
 	req.Failback = true
 	d := c.profile.Schedule(req, snapshot)
-	index := termIndex(req.Placement, d.Affinity)
+	index := cause.TermIndex(req.Placement, d.Affinity)
 	fits := d.Failure == nil && d.Missing == 0 && index >= 0 && index < now
 	fitted := c.pending.Fits(s.key, fits, c.deps.Clock.Now())
 	switch {
@@ -149,14 +150,6 @@ func (c *Controller) tryFailback(s *cycle, snapshot *decision.Snapshot) (*decisi
 	default:
 		return &d, 0
 	}
-}
-
-// termIndex is the place of a term among the clusterAffinities, -1 if it is not there.
-func termIndex(p *policyv1alpha1.Placement, name string) int {
-	if p == nil || name == "" {
-		return -1
-	}
-	return slices.IndexFunc(p.ClusterAffinities, func(t policyv1alpha1.ClusterAffinityTerm) bool { return t.AffinityName == name })
 }
 
 // updatePending adds a binding to those that wait if it has no place or lacks some, or if clusters were dropped for the devices that
@@ -172,7 +165,7 @@ func (c *Controller) updatePending(s *cycle) {
 		if s.requeueAfter == 0 || s.requeueAfter > recheck {
 			s.requeueAfter = recheck
 		}
-	case returns && termIndex(s.req.Placement, d.Affinity) > 0:
+	case returns && cause.TermIndex(s.req.Placement, d.Affinity) > 0:
 		c.pending.Add(s.key, priorityOf(s.binding))
 	default:
 		c.pending.Settle(s.key)

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/cause"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-const cannotRun cause = "some replicas cannot run in their cluster"
+const cannotRun cause.Cause = "some replicas cannot run in their cluster"
 
 // limitsOf are the limits of a binding by cluster.
 func limitsOf(b workv1alpha2.Binding, now time.Time) map[string]int32 {

@@ -20,6 +20,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/cause"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/fleet"
 )
@@ -243,7 +244,7 @@ func holdsAny(b workv1alpha2.Binding, names sets.Set[string]) bool {
 func selectsAny(b workv1alpha2.Binding, waiting bool, changes []fleet.Change) bool {
 	spec := b.BindingSpec()
 	req := decision.Request{Replicas: spec.Replicas, Requirements: spec.ReplicaRequirements, Components: spec.Components, Placement: spec.Placement}
-	if !waiting && !followsClusters(&req) {
+	if !waiting && !cause.FollowsClusters(&req) {
 		return false
 	}
 	var selectors []*decision.Selector

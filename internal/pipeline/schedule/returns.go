@@ -5,10 +5,11 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/cause"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
-const returnsToCluster cause = "a cluster that it left is well again"
+const returnsToCluster cause.Cause = "a cluster that it left is well again"
 
 // tryReturn returns the decision that gives clusters their replicas back, if the binding is to return to some and fits there.
 func (c *Controller) tryReturn(s *cycle, snapshot *decision.Snapshot) *decision.Decision {

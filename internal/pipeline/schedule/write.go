@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/cause"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 )
 
@@ -131,7 +131,7 @@ func setResult(next workv1alpha2.Binding, s *cycle) (moved, rewritten bool, err 
 	targets, before := s.remaining, next.GetAnnotations()
 	annotations := before
 	if s.decision.Failure == nil {
-		placement, err := json.Marshal(placementOf(next))
+		placement, err := json.Marshal(cause.PlacementOf(next))
 		if err != nil {
 			return false, false, fmt.Errorf("encoding the placement: %w", err)
 		}
@@ -157,13 +157,6 @@ func setResult(next workv1alpha2.Binding, s *cycle) (moved, rewritten bool, err 
 // the API server need not compute a patch.
 func copyOf(b workv1alpha2.Binding) workv1alpha2.Binding {
 	return b.DeepCopyObject().(workv1alpha2.Binding)
-}
-
-func placementOf(b workv1alpha2.Binding) *policyv1alpha1.Placement {
-	if p := b.BindingSpec().Placement; p != nil {
-		return p
-	}
-	return &policyv1alpha1.Placement{}
 }
 
 // sameTargets compares two results, whatever their order.

@@ -1,7 +1,8 @@
-package schedule
+package cause
 
 import (
 	"encoding/json"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,43 +13,44 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
 )
 
-// cause is why a binding has to be scheduled.
-type cause string
+// Cause is why a binding has to be scheduled.
+type Cause string
 
+// The causes.
 const (
-	notDue           cause = ""
-	notScheduled     cause = "not scheduled yet"
-	placementChanged cause = "placement changed"
-	replicasChanged  cause = "replicas changed"
-	freshRequested   cause = "reschedule requested"
-	followsFleet     cause = "its result follows the fleet"
-	targetLost       cause = "a target no longer fits"
+	NotDue           Cause = ""
+	NotScheduled     Cause = "not scheduled yet"
+	PlacementChanged Cause = "placement changed"
+	ReplicasChanged  Cause = "replicas changed"
+	FreshRequested   Cause = "reschedule requested"
+	FollowsFleet     Cause = "its result follows the fleet"
+	TargetLost       Cause = "a target no longer fits"
 )
 
-// due returns why b has to be scheduled, if it has to. A workload that is divided by available replicas, or by weights that the
+// Of returns why b has to be scheduled, if it has to. A workload that is divided by available replicas, or by weights that the
 // placement does not name, is not scheduled while it has all its replicas and all its targets still fit.
-func due(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) cause {
+func Of(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) Cause {
 	switch {
 	case !meta.IsStatusConditionTrue(b.BindingStatus().Conditions, workv1alpha2.Scheduled):
-		return notScheduled
+		return NotScheduled
 	case req.Fresh:
-		return freshRequested
+		return FreshRequested
 	case placementDiffers(b):
-		return placementChanged
-	case followsClusters(req):
-		return followsFleet
+		return PlacementChanged
+	case FollowsClusters(req):
+		return FollowsFleet
 	case replicasDiffer(req):
-		return replicasChanged
+		return ReplicasChanged
 	case p.Displaced(req, snapshot):
-		return targetLost
+		return TargetLost
 	default:
-		return notDue
+		return NotDue
 	}
 }
 
-// followsClusters returns whether the result is a function of placement and clusters alone, so that a change of clusters changes it:
+// FollowsClusters returns whether the result is a function of placement and clusters alone, so that a change of clusters changes it:
 // every cluster gets everything, or a share that the placement names.
-func followsClusters(req *decision.Request) bool {
+func FollowsClusters(req *decision.Request) bool {
 	return !req.Divisible() || hasNamedShares(req.Placement)
 }
 
@@ -72,7 +74,7 @@ func placementDiffers(b workv1alpha2.Binding) bool {
 	if !ok {
 		return true
 	}
-	now := placementOf(b)
+	now := PlacementOf(b)
 	var then policyv1alpha1.Placement
 	if json.Unmarshal([]byte(annotation), &then) != nil {
 		return false
@@ -86,6 +88,22 @@ func placementDiffers(b workv1alpha2.Binding) bool {
 		return false
 	}
 	observed := b.BindingStatus().SchedulerObservedAffinityName
-	wanted, applied := termIndex(now, observed), termIndex(&then, observed)
+	wanted, applied := TermIndex(now, observed), TermIndex(&then, observed)
 	return wanted < 0 || applied < 0 || !same(now.ClusterAffinities[wanted], then.ClusterAffinities[applied])
+}
+
+// TermIndex is the place of a term among the clusterAffinities, -1 if it is not there.
+func TermIndex(p *policyv1alpha1.Placement, name string) int {
+	if p == nil || name == "" {
+		return -1
+	}
+	return slices.IndexFunc(p.ClusterAffinities, func(t policyv1alpha1.ClusterAffinityTerm) bool { return t.AffinityName == name })
+}
+
+// PlacementOf is the placement of a binding, an empty one if it names none.
+func PlacementOf(b workv1alpha2.Binding) *policyv1alpha1.Placement {
+	if p := b.BindingSpec().Placement; p != nil {
+		return p
+	}
+	return &policyv1alpha1.Placement{}
 }

@@ -1,4 +1,4 @@
-package schedule
+package metrics
 
 import (
 	"time"
@@ -12,23 +12,24 @@ import (
 
 // Phases of scheduling one binding.
 const (
-	phaseDecide = "decide"
-	phaseWrite  = "write"
+	PhaseDecide = "decide"
+	PhaseWrite  = "write"
 )
 
-type metrics struct {
+// Metrics are those of the scheduler.
+type Metrics struct {
 	attempts *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
-// newMetrics registers the scheduler's metrics, unless the registerer is nil.
-func newMetrics(r prometheus.Registerer, pending func() int) *metrics {
+// New registers the scheduler's metrics, unless the registerer is nil.
+func New(r prometheus.Registerer, pending func() int) *Metrics {
 	with := promauto.With(r)
 	with.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "flagship_schedule_pending",
 		Help: "Bindings that wait for a change of the clusters, since they have no place, fewer replicas than wanted, or not the preferred clusters.",
 	}, func() float64 { return float64(pending()) })
-	return &metrics{
+	return &Metrics{
 		attempts: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_schedule_attempts_total",
 			Help: "Scheduling decisions, by result: scheduled, partial, unschedulable or error; and reason: that of the condition Scheduled.",
@@ -40,8 +41,8 @@ func newMetrics(r prometheus.Registerer, pending func() int) *metrics {
 	}
 }
 
-// decided counts a decision; nil is one that an error prevented.
-func (m *metrics) decided(d *decision.Decision) {
+// Decided counts a decision; nil is one that an error prevented.
+func (m *Metrics) Decided(d *decision.Decision) {
 	switch {
 	case d == nil:
 		m.attempts.WithLabelValues("error", workv1alpha2.BindingReasonSchedulerError).Inc()
@@ -56,6 +57,7 @@ func (m *metrics) decided(d *decision.Decision) {
 	}
 }
 
-func (m *metrics) took(phase string, d time.Duration) {
+// Took measures a phase.
+func (m *Metrics) Took(phase string, d time.Duration) {
 	m.seconds.WithLabelValues(phase).Observe(d.Seconds())
 }

@@ -1,0 +1,2 @@
+// Package cause has why a binding has to be scheduled.
+package cause

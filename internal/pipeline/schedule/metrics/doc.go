@@ -1,0 +1,2 @@
+// Package metrics has the metrics of the scheduler.
+package metrics
