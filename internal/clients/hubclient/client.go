@@ -45,6 +45,30 @@ type replacer interface {
 	Replace(ctx context.Context, subresource string, before, after client.Object, locked bool) (changed, done bool, err error)
 }
 
+// withStatus is implemented by a client that can write an object and its status in one. Done is false if the object has to be written with
+// requests.
+type withStatus interface {
+	CreateWithStatus(ctx context.Context, obj client.Object) (done bool, err error)
+	ReplaceWithStatus(ctx context.Context, obj client.Object) (done bool, err error)
+}
+
+// CreateWithStatus stores a new object with its status in one write. It returns false for done, and writes nothing, if the client cannot do that.
+func CreateWithStatus(ctx context.Context, c client.Client, obj client.Object) (done bool, err error) {
+	if local, ok := c.(withStatus); ok {
+		return local.CreateWithStatus(ctx, obj)
+	}
+	return false, nil
+}
+
+// ReplaceWithStatus stores an object and its status in one write, instead of the version that the object names. Another one that is stored is a
+// conflict. It returns false for done, and writes nothing, if the client cannot do that.
+func ReplaceWithStatus(ctx context.Context, c client.Client, obj client.Object) (done bool, err error) {
+	if local, ok := c.(withStatus); ok {
+		return local.ReplaceWithStatus(ctx, obj)
+	}
+	return false, nil
+}
+
 // Patch sends the difference between two states of an object as a merge patch, and nothing if there is none. It returns whether
 // there was one. After holds the answer of the server. The patch has no resource version: fields that others changed in between
 // stay, unless they are part of the difference.

@@ -106,6 +106,8 @@ type components struct {
 	limiter *limit.Limiter
 	// carrier has the definitions that members need.
 	carrier *crds.Carrier
+	// scheduler also decides for propagate, so that a binding and its result are one write.
+	scheduler *schedule.Controller
 	// evictions bounds how fast copies leave clusters, whatever the cause.
 	evictions *eviction.Rate
 	// unplaced are pods that cannot run in their members.
@@ -371,6 +373,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
 	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.carrier)
+	h.scheduler = schedule.New(schedule.Deps{Client: hub, Events: h.events, Metrics: o.metrics, Clock: o.Clock, Conversion: h.conversion, NoExecute: o.Tunable.Evict.NoExecute})
 	h.offer(func() { o.lookups.components.Store(h) })
 	return h, h.newMembers(t, server, way)
 }
@@ -430,7 +433,7 @@ func (h *components) setupPublisher(mgr ctrl.Manager) error {
 
 func (h *components) setupPropagate(ctx context.Context, mgr ctrl.Manager) error {
 	return propagate.Setup(ctx, mgr, propagate.Deps{
-		Client: h.client, Templates: h.templates, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
+		Client: h.client, Bindings: h.scheduler, Templates: h.templates, Interpreter: h.interpreter, Conversion: h.conversion, Events: h.events, Clock: h.options.Clock,
 		HasWorks:   render.HasWorks(h.mgr.GetClient()),
 		Customized: propagate.Rules(h.customized),
 	})
@@ -450,15 +453,11 @@ func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 func (h *components) setupSchedule(mgr ctrl.Manager) error {
-	scheduler, err := schedule.Setup(mgr, schedule.Deps{
-		Client: h.client, Events: h.events, Metrics: h.options.metrics, Clock: h.options.Clock, Conversion: h.conversion,
-		NoExecute: h.options.Tunable.Evict.NoExecute,
-	})
-	if err != nil {
+	if err := h.scheduler.Setup(mgr); err != nil {
 		return err
 	}
 	answerer := &answers.Answerer{
-		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: scheduler, Elected: mgr.Elected(),
+		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: h.scheduler, Elected: mgr.Elected(),
 		Members: answers.ThroughProxy(h.requests), Kinds: answers.KindsThroughProxy(h.requests),
 		ControlPlane: h.fleet.ControlPlane(), Drift: h.members.Drift, AgentDrift: remote.AgentDrift(h.options.Server.Tunnels),
 		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},

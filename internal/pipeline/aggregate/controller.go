@@ -205,6 +205,9 @@ func onBinding[B interface {
 				return
 			}
 			a.arrivals.created(of(e.Object), e.Object)
+			if len(e.Object.BindingSpec().Clusters) > 0 { // it has its result from the beginning
+				a.enqueue(q, 0, of(e.Object))
+			}
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[B], q queue) {
 			before, after := e.ObjectOld.BindingStatus(), e.ObjectNew.BindingStatus()

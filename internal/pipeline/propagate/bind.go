@@ -20,7 +20,6 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
@@ -269,7 +268,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest cont
 			annotations[workv1alpha2.TemplateContentAnnotation] = digest.UnknownDependencies()
 		}
 	}
-	err = p.client.Create(ctx, binding)
+	err = p.bindings.Create(ctx, binding)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
@@ -410,7 +409,7 @@ func (p *propagator) patchBinding(ctx context.Context, binding workv1alpha2.Bind
 	if metadata.Empty() && !adopted && (spec == nil || equality.Semantic.DeepEqual(before.BindingSpec(), spec)) {
 		return nil
 	}
-	_, err := hubclient.Patch(ctx, p.client, before, binding)
+	_, err := p.bindings.Patch(ctx, before, binding)
 	return client.IgnoreNotFound(err)
 }
 

@@ -32,10 +32,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/policies"
 )
 
-// Deps is what the package needs. All fields but Customized and HasWorks are required.
+// Deps is what the package needs. All fields but those that say what nil means are required.
 type Deps struct {
 	// Client is that of package hubclient.
-	Client      client.Client
+	Client client.Client
+	// Bindings writes bindings. It is the scheduler, which adds its result; no stage imports another. Nil: Client writes them, without a result.
+	Bindings    bindings.Writer
 	Templates   Templates
 	Interpreter interface {
 		workloads
@@ -73,8 +75,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 }
 
 func newPropagator(c client.Client, deps Deps) *propagator {
+	if deps.Bindings == nil {
+		deps.Bindings = bindings.PlainWriter{Client: c}
+	}
 	return &propagator{
-		client: c, policies: hubclient.Policies{Reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
+		client: c, bindings: deps.Bindings, policies: hubclient.Policies{Reader: c}, templates: deps.Templates, workload: deps.Interpreter, shape: deps.Interpreter,
 		unmatched:  flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(1, 20, deps.Clock),
 		customized: deps.Customized, conversion: conversion.OrUnchanged(deps.Conversion), hasWorks: deps.HasWorks, events: deps.Events, clock: deps.Clock, started: deps.Clock.Now(),
 	}

@@ -56,6 +56,7 @@ type workloads interface {
 // propagator reconciles one template at a time.
 type propagator struct {
 	client     client.Client
+	bindings   bindings.Writer
 	policies   hubclient.Policies
 	templates  Templates
 	workload   workloads

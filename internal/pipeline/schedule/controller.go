@@ -99,12 +99,11 @@ func New(deps Deps) *Controller {
 	}
 }
 
-// Setup adds the controller to mgr and returns it.
-func Setup(mgr ctrl.Manager, deps Deps) (*Controller, error) {
-	c := New(deps)
+// Setup adds the controller to mgr.
+func (c *Controller) Setup(mgr ctrl.Manager) error {
 	requeuer := newRequeuer(c, controlloop.Of(mgr))
 	if err := mgr.Add(requeuer); err != nil {
-		return nil, fmt.Errorf("adding the requeuer: %w", err)
+		return fmt.Errorf("adding the requeuer: %w", err)
 	}
 	c.deps.Conversion.Subscribe(requeuer.converted)
 	err := builder.TypedControllerManagedBy[types.NamespacedName](mgr).
@@ -121,9 +120,9 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Controller, error) {
 		WatchesRawSource(source.TypedFunc[types.NamespacedName](requeuer.start)).
 		Complete(controlloop.Track(mgr, c))
 	if err != nil {
-		return nil, fmt.Errorf("building the schedule controller: %w", err)
+		return fmt.Errorf("building the schedule controller: %w", err)
 	}
-	return c, nil
+	return nil
 }
 
 // Reconcile schedules one binding if that is due, and writes what changed.

@@ -31,15 +31,20 @@ func (c *Controller) observe(ctx context.Context, b workv1alpha2.Binding) error 
 		return nil
 	}
 	next := copyOf(b)
-	status := next.BindingStatus()
-	status.SchedulerObservedGeneration = next.GetGeneration()
-	if condition := meta.FindStatusCondition(status.Conditions, workv1alpha2.Scheduled); condition != nil {
-		condition.ObservedGeneration = next.GetGeneration()
-	}
+	setObserved(next)
 	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
 		return fmt.Errorf("recording the generation: %w", err)
 	}
 	return nil
+}
+
+// setObserved has the status say that the result is that of the present generation.
+func setObserved(b workv1alpha2.Binding) {
+	status := b.BindingStatus()
+	status.SchedulerObservedGeneration = b.GetGeneration()
+	if condition := meta.FindStatusCondition(status.Conditions, workv1alpha2.Scheduled); condition != nil {
+		condition.ObservedGeneration = b.GetGeneration()
+	}
 }
 
 // publish writes what a decision changes, then publishes an event.
@@ -51,9 +56,14 @@ func (c *Controller) publish(ctx context.Context, s *cycle) error {
 		c.freed() // what was reserved for it
 		news, err = c.write(ctx, s)
 	}
-	if err != nil || news == nil {
-		return err
+	if err == nil && news != nil {
+		c.announce(s, news)
 	}
+	return err
+}
+
+// announce publishes the event of a result.
+func (c *Controller) announce(s *cycle, news *metav1.Condition) {
 	template := events.Template(s.binding.BindingSpec().Resource)
 	if news.Status == metav1.ConditionTrue {
 		message := fmt.Sprintf("%s Result: {%s}", workv1alpha2.ScheduleSuccessMessage, listTargets(s.decision.Targets))
@@ -61,7 +71,6 @@ func (c *Controller) publish(ctx context.Context, s *cycle) error {
 	} else {
 		c.deps.Events.Publish(events.Warning(template, events.ScheduleBindingFailed, news.Message))
 	}
-	return nil
 }
 
 // maxListedTargets bounds the clusters that an event lists.
@@ -102,13 +111,7 @@ func (c *Controller) write(ctx context.Context, s *cycle) (news *metav1.Conditio
 	if err != nil {
 		return nil, err
 	}
-	condition := conditionFor(next, s.decision)
-	before := meta.FindStatusCondition(b.BindingStatus().Conditions, workv1alpha2.Scheduled)
-	changed := before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message
-	if moved || changed {
-		news = &condition
-	}
-	c.setStatus(next, s, moved || changed, condition)
+	news = c.setStatus(next, s, moved)
 	switch {
 	case rewritten:
 		err = c.client.SubResource(workv1alpha2.SubresourceSchedule).Update(ctx, next, client.FieldOwner(fieldManager))
@@ -173,21 +176,27 @@ func sameTargets(a, b []workv1alpha2.TargetCluster) bool {
 	})
 }
 
-// setStatus sets the whole status of a binding to what was decided. lastScheduledTime is that of the decision, also if its result is
-// that of the one before; a decision that only a change of clusters caused, and that changes nothing, is not written at all.
-func (c *Controller) setStatus(next workv1alpha2.Binding, s *cycle, news bool, condition metav1.Condition) {
-	status := next.BindingStatus()
-	news = news || status.SchedulerObservedGeneration != next.GetGeneration()
+// setStatus sets the whole status of a binding to what was decided, and returns the condition if it, or the clusters, changed.
+// lastScheduledTime is that of the decision, also if its result is that of the one before; a decision that only a change of
+// clusters caused, and that changes nothing, is not written at all.
+func (c *Controller) setStatus(next workv1alpha2.Binding, s *cycle, moved bool) (news *metav1.Condition) {
+	status, condition := next.BindingStatus(), conditionFor(next, s.decision)
+	before := meta.FindStatusCondition(status.Conditions, workv1alpha2.Scheduled)
+	if moved || before == nil || before.Status != condition.Status || before.Reason != condition.Reason || before.Message != condition.Message {
+		news = &condition
+	}
+	dated := news != nil || s.req.Fresh || status.SchedulerObservedGeneration != next.GetGeneration()
 	status.SchedulerObservedGeneration = next.GetGeneration()
 	if s.decision.Failure == nil {
 		status.SchedulerObservedAffinityName = s.decision.Affinity
-		if news || s.req.Fresh {
+		if dated {
 			scheduled := c.dateAfter(next.BindingSpec().RescheduleTriggeredAt)
 			status.LastScheduledTime = &scheduled
 		}
 	}
 	condition.LastTransitionTime = metav1.NewTime(c.deps.Clock.Now())
 	meta.SetStatusCondition(&status.Conditions, condition)
+	return news
 }
 
 func conditionFor(b workv1alpha2.Binding, d *decision.Decision) metav1.Condition {

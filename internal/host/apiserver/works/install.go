@@ -70,7 +70,7 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 		if _, ok := kind.object().(workv1alpha2.Binding); ok {
 			scheduled := storage.schedule()
 			group.VersionedResourcesStorageMap[kind.gv.Version][kind.names.Plural+"/"+workv1alpha2.SubresourceSchedule] = scheduled
-			own.Subresources[workv1alpha2.SubresourceSchedule] = scheduled
+			own.Subresources[workv1alpha2.SubresourceSchedule], own.WithStatus = scheduled, storage.withStatus()
 		}
 		written = append(written, own)
 	}

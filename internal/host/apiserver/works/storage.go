@@ -63,6 +63,13 @@ func (r kindREST) schedule() native.TableStatusREST {
 	return native.TableStatusREST{StatusREST: native.NewStatusREST(r.Store, scheduleStrategy{r.strategy})}
 }
 
+// withStatus stores objects with their status, for the loops of this process.
+func (r kindREST) withStatus() *registry.Store {
+	store, strategy := *r.Store, withStatusStrategy{r.strategy}
+	store.CreateStrategy, store.UpdateStrategy, store.ResetFieldsStrategy = strategy, strategy, strategy
+	return &store
+}
+
 // status serves the subresource.
 func (r kindREST) status() native.TableStatusREST {
 	return native.TableStatusREST{StatusREST: native.NewStatusREST(r.Store, statusStrategy{r.strategy})}

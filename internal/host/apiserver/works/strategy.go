@@ -45,6 +45,7 @@ var (
 	_ rest.CreateUpdateResetFieldsStrategy = specStrategy{}
 	_ rest.UpdateResetFieldsStrategy       = statusStrategy{}
 	_ rest.UpdateResetFieldsStrategy       = scheduleStrategy{}
+	_ rest.CreateUpdateResetFieldsStrategy = withStatusStrategy{}
 )
 
 func newStrategy(scheme *runtime.Scheme, k kind) (specStrategy, error) {
@@ -104,8 +105,13 @@ func (s specStrategy) resets(names ...string) map[fieldpath.APIVersion]*fieldpat
 
 // PrepareForCreate fills in what the schema defaults.
 func (s specStrategy) PrepareForCreate(_ context.Context, object runtime.Object) {
-	forgetManagers(object.(metav1.Object))
 	reset(s.kind.status(object))
+	s.prepare(object)
+}
+
+// prepare completes a new object.
+func (s specStrategy) prepare(object runtime.Object) {
+	forgetManagers(object.(metav1.Object))
 	object.(metav1.Object).SetGeneration(1)
 	s.setDefaults(object)
 }

@@ -203,6 +203,27 @@ func (c *localClient) Replace(ctx context.Context, subresource string, before, a
 	return done && err == nil && after.GetResourceVersion() != version, done, err
 }
 
+// CreateWithStatus stores a new object with its status. It returns false for done if that cannot be one write.
+func (c *localClient) CreateWithStatus(ctx context.Context, obj client.Object) (done bool, err error) {
+	w, ok := c.begin(ctx, "create", "", obj)
+	if w.withStatus = true; !ok || w.WithStatus == nil || obj.GetName() == "" {
+		return false, nil
+	}
+	out, err := w.create(ctx, copyOf(obj))
+	return c.finish(ctx, obj, out, err)
+}
+
+// ReplaceWithStatus stores an object and its status instead of the version that it names, and is a conflict if another version is stored. It
+// returns false for done if that cannot be one write.
+func (c *localClient) ReplaceWithStatus(ctx context.Context, obj client.Object) (done bool, err error) {
+	w, ok := c.begin(ctx, "update", "", obj)
+	if w.withStatus = true; !ok || w.WithStatus == nil {
+		return false, nil
+	}
+	out, err := w.change(ctx, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) { return copyOf(obj), nil })
+	return c.finish(ctx, obj, out, err)
+}
+
 // sameBesidesStatus returns whether two states of an object have the same metadata and spec. The version is that of the storage, and not
 // compared.
 func sameBesidesStatus(a, b client.Object) bool {

@@ -25,6 +25,8 @@ type Kind struct {
 	GVK schema.GroupVersionKind
 	// Subresources are those that can be written without a request.
 	Subresources map[string]rest.Updater
+	// WithStatus stores an object and its status in one write. Nil: these are always two.
+	WithStatus *registry.Store
 }
 
 func (k Kind) resource() schema.GroupResource { return k.DefaultQualifiedResource }

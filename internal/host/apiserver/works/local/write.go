@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +52,8 @@ type write struct {
 	Kind
 	rules
 	verb, namespace, name, subresource string
+	// withStatus is true if the status is written, too.
+	withStatus bool
 }
 
 // attributes are what authorization and audit decide by.
@@ -137,6 +140,14 @@ func (w write) record(operation admission.Operation, object, old, options runtim
 		operation, options, false, self)
 }
 
+// store returns where the main resource is written.
+func (w write) store() *registry.Store {
+	if w.withStatus {
+		return w.WithStatus
+	}
+	return w.Store
+}
+
 // create stores a new object.
 func (w write) create(ctx context.Context, object client.Object) (runtime.Object, error) {
 	return w.do(ctx, func(ctx context.Context) (runtime.Object, error) {
@@ -145,7 +156,7 @@ func (w write) create(ctx context.Context, object client.Object) (runtime.Object
 			return nil, err
 		}
 		valid := rest.AdmissionToValidateObjectFunc(w.admission, w.record(admission.Create, object, nil, options), w.objects)
-		return w.Create(ctx, object, valid, options)
+		return w.store().Create(ctx, object, valid, options)
 	})
 }
 
@@ -158,7 +169,7 @@ func (w write) change(ctx context.Context, next rest.TransformFunc) (runtime.Obj
 		}
 		info := rest.DefaultUpdatedObjectInfo(nil, w.existing(next), admit)
 		valid := rest.AdmissionToValidateObjectUpdateFunc(w.admission, w.record(admission.Update, nil, nil, options), w.objects)
-		var to rest.Updater = w.Store
+		var to rest.Updater = w.store()
 		if w.subresource != "" {
 			to = w.Subresources[w.subresource]
 		}
