@@ -163,13 +163,14 @@ func clientOf(hub *cli.HubAccess) (kubernetes.Interface, error) {
 	return kube, nil
 }
 
-// kubeconfig leads to the control plane as the agent of a cluster, or as its token.
+// kubeconfig leads to the control plane as the agent of a cluster, or as its token. Its names are not those of other kubeconfigs of the
+// control plane, so that both can be merged.
 func kubeconfig(server string, ca []byte, cluster string, user *clientcmdapi.AuthInfo) clientcmdapi.Config {
 	name := "agent-of-" + cluster
 	return clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"flagship": {Server: server, CertificateAuthorityData: ca}},
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: ca}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: user},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: "flagship", AuthInfo: name}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,
 	}
 }
