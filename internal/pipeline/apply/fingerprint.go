@@ -2,6 +2,7 @@ package apply
 
 import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/replicas"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -13,7 +14,7 @@ func Fingerprints(work *workv1alpha1.Work) []string {
 		if m.Err != nil {
 			continue
 		}
-		if hash, err := ssa.Wanted(ssa.WithoutRetained(m.Object)); err == nil {
+		if hash, err := ssa.Wanted(replicas.WithoutRetained(m.Object)); err == nil {
 			fingerprints[m.Ordinal] = hash
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/replicas"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/unmarked"
@@ -97,7 +98,7 @@ func (w *Writer) Apply(ctx context.Context, via Access, work types.NamespacedNam
 }
 
 func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Unstructured) (Entry, error) {
-	hash, err := ssa.Wanted(ssa.WithoutRetained(desired))
+	hash, err := ssa.Wanted(replicas.WithoutRetained(desired))
 	if err != nil {
 		return Entry{}, err
 	}
@@ -260,7 +261,7 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 		}
 		body = retained
 	}
-	body = ssa.YieldReplicas(try.Conn.ControlPlane(), body, live).DeepCopy()
+	body = replicas.Yield(try.Conn.ControlPlane(), body, live).DeepCopy()
 	if verdict == ssa.Adopting || ssa.IsAdopted(live) {
 		ssa.SetAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
 	}

@@ -150,45 +150,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestYieldReplicas(t *testing.T) {
-	const (
-		plain    = `{metadata: {name: a}, spec: {replicas: 2}}`
-		retained = `{metadata: {name: a, labels: {resourcetemplate.karmada.io/retain-replicas: "true"}}, spec: {replicas: 2}}`
-		ownedBy  = `{manager: flagship, operation: Apply, fieldsV1: {"f:spec": {"f:replicas": {}}}}`
-		scaled   = `{manager: hpa, operation: Update, subresource: scale, fieldsV1: {"f:spec": {"f:replicas": {}}}}`
-	)
-	tests := map[string]struct {
-		reason        string
-		desired, live string
-		want          any // replicas that are applied; nil: none
-	}{
-		"Ours":             {"it has no other manager", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(2)},
-		"Scaled":           {"they were set through the scale subresource", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
-		"RetainedTheirs":   {"the user leaves them to the member", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
-		"RetainedStillOur": {"but to stop applying what only we own would remove it", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(9)},
-		"RetainedUnowned":  {"or they have no owner", retained, `{spec: {replicas: 9}, metadata: {}}`, nil},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			desired := integers(object(t, tc.desired))
-			got, _, _ := unstructured.NestedFieldNoCopy(YieldReplicas(ownership.ControlPlane{}, desired, integers(object(t, tc.live))).Object, "spec", "replicas")
-			if got != tc.want {
-				t.Errorf("%s: got %v, want %v", tc.reason, got, tc.want)
-			}
-			if kept, _, _ := unstructured.NestedInt64(desired.Object, "spec", "replicas"); kept != 2 {
-				t.Errorf("%s: the desired object was changed", tc.reason)
-			}
-		})
-	}
-}
-
-// integers makes spec.replicas an integer, as reading JSON from an API server does and YAML does not.
-func integers(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	spec := obj.Object["spec"].(map[string]any)
-	spec["replicas"] = int64(spec["replicas"].(float64))
-	return obj
-}
-
 func TestDefaulted(t *testing.T) {
 	tests := map[string]struct {
 		value, live any
