@@ -57,7 +57,8 @@ func TestTemplateFollowsAutoscalers(t *testing.T) {
 		return equal("", d.Labels[policyv1alpha1.RetainReplicasLabel])
 	})
 	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(20)) })
-	fleettest.ExpectEventually(t, m2, web, hasReplicas(2)) // member1 belongs to who scaled it
+	fleettest.ExpectEventually(t, m2, web, hasReplicas(2))
+	fleettest.ExpectEventually(t, m1, web, hasReplicas(18)) // though the autoscaler has scaled it there
 }
 
 // expectDivided waits until the targets of the binding have these replicas in all.

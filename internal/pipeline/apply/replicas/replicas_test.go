@@ -22,8 +22,12 @@ func TestYield(t *testing.T) {
 		desired, live string
 		want          any // replicas that are applied; nil: none
 	}{
-		"Ours":             {"it has no other manager", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(2)},
-		"Scaled":           {"they were set through the scale subresource", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
+		"Ours":   {"it has no other manager", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(2)},
+		"Scaled": {"they were set through the scale subresource", plain, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
+		"ScaledToTheSame": {"who scaled to what we apply decided about nothing", plain,
+			`{spec: {replicas: 2}, metadata: {managedFields: [` + ownedBy + `, ` + scaled + `]}}`, int64(2)},
+		"TakenBack": {"the template does not leave them to the member any more", plain,
+			`{spec: {replicas: 9}, metadata: {labels: {resourcetemplate.karmada.io/retain-replicas: "true"}, managedFields: [` + scaled + `]}}`, int64(2)},
 		"RetainedTheirs":   {"the user leaves them to the member", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + scaled + `]}}`, nil},
 		"RetainedStillOur": {"but to stop applying what only we own would remove it", retained, `{spec: {replicas: 9}, metadata: {managedFields: [` + ownedBy + `]}}`, int64(9)},
 		"RetainedUnowned":  {"or they have no owner", retained, `{spec: {replicas: 9}, metadata: {}}`, nil},

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/replicas"
 )
 
 // conflict is a field that another manager owns with another value.
@@ -184,13 +186,15 @@ func reduce(obj *unstructured.Unstructured, path, element string) bool {
 	return len(kept) < len(list)
 }
 
-// triage separates conflicts from drift: a field that we had, or that is one of our marks, was taken from us.
+// triage separates conflicts from drift: a field that we had, or that is one of our marks, was taken from us, and replicas that were left
+// to the member are taken back.
 func Triage(found []Conflict, body, live *unstructured.Unstructured) (theirs []Conflict, drifted bool) {
 	recorded, ok := RecordOf(live)
 	for _, c := range found {
 		s, located := Locate(Spot{Value: body.Object}, c.Field)
 		switch {
-		case !ok, Predecessors[c.Manager], located && (IsMark(s.path) || recorded.Footprint.has(s.path)):
+		case !ok, Predecessors[c.Manager], located && (IsMark(s.path) || recorded.Footprint.has(s.path)),
+			c.Field == ".spec.replicas" && replicas.Reclaimed(body, live):
 			drifted = true
 		default:
 			theirs = append(theirs, c)
