@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -23,6 +24,10 @@ func memberOf(t *testing.T, names ...string) *httptest.Server {
 		name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, path), "/")
 		item := func(name string) map[string]any {
 			return map[string]any{"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{"by": r.Header.Get("Impersonate-User")}}}
+		}
+		if of, isLog := strings.CutSuffix(name, "/log"); isLog {
+			_, _ = io.WriteString(w, "the log of "+of)
+			return
 		}
 		if name != "" {
 			if !slices.Contains(names, name) {
@@ -128,7 +133,16 @@ func TestProxyReadsFromAllMembers(t *testing.T) {
 	}
 	reads(path+"/three", http.StatusNotFound)
 	reads(path+"?continue=other", http.StatusBadRequest)
-	for _, refused := range []string{path + "?watch=true", path + "/one/log", fmt.Sprintf(proxyPath, "*") + "/version"} {
+	if body := reads(path+"/two/log", http.StatusOK); body != "the log of two" {
+		t.Errorf("the log of the object of one member is %s", body)
+	}
+	reads(path+"/one/log", http.StatusConflict)
+	for _, own := range []string{"/version", "/api/v1", "/apis"} {
+		if got, want := reads(fmt.Sprintf(proxyPath, "*")+own, http.StatusOK), reads(own, http.StatusOK); got != want {
+			t.Errorf("%s of all members is %s, want that of the control plane", own, got)
+		}
+	}
+	for _, refused := range []string{path + "?watch=true", path + "/two/exec", path + "/two/proxy"} {
 		reads(refused, http.StatusMethodNotAllowed)
 	}
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {

@@ -13,8 +13,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 )
 
-// Everywhere serves clusters/*/proxy/PATH: it answers with the objects of all these clusters in one list, or with the one object of a name.
-// The caller has the right to the proxy of each of the clusters.
+// Everywhere serves clusters/*/proxy/PATH: it answers with the objects of all these clusters in one list, with the one object of a name, or
+// with the log of a pod. The caller has the right to the proxy of each of the clusters. What is no object, such as discovery, is that of
+// the control plane, so that kubectl can have the path as its server.
 func (s *Server) Everywhere(path string, clusters []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.everywhere(w, r, path, clusters); err != nil {
@@ -33,6 +34,9 @@ func (s *Server) everywhere(w http.ResponseWriter, r *http.Request, path string,
 	if c.info, err = parse(r, c.path); err != nil {
 		return err
 	}
+	if !c.info.IsResourceRequest && r.Method == http.MethodGet {
+		return c.forward(r, c.path)
+	}
 	if c.accept, err = merge.Readable(r.Header.Values("Accept")); err != nil {
 		return err
 	}
@@ -45,6 +49,8 @@ func (s *Server) everywhere(w http.ResponseWriter, r *http.Request, path string,
 		return c.list(r.Context())
 	case c.info.IsResourceRequest && object && c.info.Verb == "get":
 		return c.get(r.Context())
+	case c.info.IsResourceRequest && c.info.Subresource == "log" && c.info.Verb == "get":
+		return c.toOwner(r.Context())
 	}
 	return apierrors.NewMethodNotSupported(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"),
 		fmt.Sprintf("%s %s in all clusters (only objects can be read there, name a cluster)", r.Method, c.path))

@@ -458,11 +458,17 @@ func TestEverywhere(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		configMaps + "?continue=other": http.StatusBadRequest, configMaps + "?watch=true": http.StatusMethodNotAllowed,
-		configMaps + "?continue=" + merge.Version{"gone": "1"}.String(): http.StatusGone, "/version": http.StatusMethodNotAllowed,
+		configMaps + "?continue=" + merge.Version{"gone": "1"}.String(): http.StatusGone, configMaps + "/three/proxy": http.StatusMethodNotAllowed,
 	} {
 		if code, _, status := get(t, server, "GET", path, ""); code != want {
 			t.Errorf("%s: %d, %v, want %d", path, code, status, want)
 		}
+	}
+	if code, _, own := get(t, server, "GET", "/version", ""); code != http.StatusOK || own["kind"] != "HubAnswer" || own["path"] != "/version" {
+		t.Errorf("discovery: %d, %v", code, own)
+	}
+	if code, _, status := get(t, server, "POST", "/version", "{}"); code != http.StatusMethodNotAllowed {
+		t.Errorf("a write of no object: %d, %v", code, status)
 	}
 	if code, _, _ := get(t, server, "PUT", configMaps+"/one", "{}"); code != http.StatusMethodNotAllowed || len(a.writes) > 0 {
 		t.Errorf("an update: %d, %v", code, a.writes)
