@@ -40,6 +40,7 @@ var ownLoops = map[string]string{
 	"internal/clients/workstatus/writer.go New":                    "writes pass through Loop.Do",
 	"internal/pipeline/observe/revisits.go newRevisits":            "visits pass through Loop.Do",
 	"internal/features/crds/survey.go newSurveys":                  "a count passes through CatchPanic",
+	"internal/knowledge/controlloop/handlers.go Handlers":          "event handlers are called through CatchPanic",
 	"internal/knowledge/fairqueue/queue.go New":                    "it is the queue of others",
 	"internal/host/apiserver/builtin/delayed.go Run":               "it passes events to handlers of upstream's garbage collector, in their order",
 	"internal/host/apiserver/builtin/pods.go pods":                 "it reads the key and the deletion timestamp of pods, and nothing that users write",

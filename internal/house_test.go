@@ -33,6 +33,8 @@ var mayImport = map[string][]string{
 	"knowledge/override": {"knowledge/affinity"},
 	// It combines packages of its layer, for kinds that are not the same in every cluster.
 	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
+	// An event handler that panicked is called again as an object is reconciled again that failed.
+	"knowledge/controlloop": {"knowledge/backoff"},
 	// What waits for a webhook does not count among the reconciles that compute.
 	"knowledge/interpret": {"knowledge/controlloop"},
 	// Its steps are made of their reasons.

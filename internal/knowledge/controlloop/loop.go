@@ -52,6 +52,8 @@ type Loop struct {
 	running map[uint64]ongoing
 	queue   *Queue // nil for a loop of controller-runtime
 	limit   *Limiter
+	// caches has the caches for which the loop waits, each with whether it has synced.
+	caches map[string]func() bool
 }
 
 // ongoing is a reconcile that has not returned.
@@ -78,7 +80,7 @@ func (s *Set) Loop(name string) *Loop {
 	defer s.mu.Unlock()
 	l, ok := s.loops[name]
 	if !ok {
-		l = &Loop{name: name, set: s, running: map[uint64]ongoing{}}
+		l = &Loop{name: name, set: s, running: map[uint64]ongoing{}, caches: map[string]func() bool{}}
 		s.loops[name] = l
 	}
 	return l
@@ -172,8 +174,8 @@ func (l *Loop) longest() (oldest ongoing, any bool) {
 	return oldest, any
 }
 
-// Check returns nil if all parts of the loop that were added to its Manager run, and none of its reconciles is stuck. Else it
-// returns an error with what is wrong.
+// Check returns nil if all parts of the loop that were added to its Manager run, their caches have synced, and none of its reconciles is
+// stuck. Else it returns an error with what is wrong.
 func (l *Loop) Check() error {
 	l.mu.Lock()
 	state, ended := l.state, l.ended
@@ -185,6 +187,9 @@ func (l *Loop) Check() error {
 		return fmt.Errorf("ended: %w", ended)
 	case state == stopped:
 		return errors.New("ended")
+	}
+	if caches := l.unsynced(); caches != "" {
+		return fmt.Errorf("these caches have not synced yet: %s", caches)
 	}
 	if oldest, any := l.longest(); any {
 		if age := l.set.clock.Since(oldest.since); age > stuckAfter {

@@ -33,7 +33,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		reconciles: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_loop_reconcile_total",
-			Help: "Reconciles of loops with a work queue for each member, and turns of loops without a work queue, by result: success, error, panic, or postponed, as for a member that cannot be reached.",
+			Help: "Reconciles of loops with a work queue for each member, and turns of loops without a work queue, by result: success, error, panic, or postponed, as for a member that cannot be reached. Of all loops, panics outside of a reconcile, such as in an event handler.",
 		}, []string{"loop", "result"}),
 		seconds: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "flagship_loop_reconcile_seconds", Buckets: prometheus.DefBuckets, Help: "Time of one reconcile, or turn, of these loops.",
@@ -64,6 +64,9 @@ func (m *metrics) reconciled(loop string, took time.Duration, err error) {
 	m.reconciles.WithLabelValues(loop, result).Inc()
 	m.seconds.WithLabelValues(loop).Observe(took.Seconds())
 }
+
+// panicked counts a panic outside of the reconciles of a loop.
+func (l *Loop) panicked() { l.set.metrics.reconciles.WithLabelValues(l.name, "panic").Inc() }
 
 // Queue measures the work queues of a loop, one for each member.
 type Queue struct {

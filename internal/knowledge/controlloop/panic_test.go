@@ -6,14 +6,17 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -116,7 +119,7 @@ func TestAPanicInAControllerIsThatOfOneObject(t *testing.T) {
 		return reconcile.Result{}, nil
 	}))
 	loop, err := controller.NewTypedUnmanaged("panicking", controller.TypedOptions[string]{
-		Reconciler: reconciler, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Millisecond),
+		Reconciler: reconciler, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Millisecond), SkipNameValidation: new(true),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -141,5 +144,49 @@ func TestAPanicInAControllerIsThatOfOneObject(t *testing.T) {
 	}
 	if panics := results(t, metrics.Registry, "controller_runtime_reconcile_panics_total")["panicking"]; panics != 2 {
 		t.Errorf("%v panics are counted, want 2", panics)
+	}
+}
+
+// TestAPartIsStartedAgainAfterAPanic, until it returns.
+func TestAPartIsStartedAgainAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		mgr, starts := controlloop.NewSet(registry, clock.RealClock{}).Loop("events").Manager(&parts{}), 0
+		r := controlloop.Restarted(mgr, manager.RunnableFunc(func(context.Context) error {
+			if starts++; starts < 3 {
+				panic("an unexpected event")
+			}
+			return errBoom
+		}))
+		if err := r.Start(t.Context()); !errors.Is(err, errBoom) || starts != 3 {
+			t.Errorf("it was started %d times, and returned %v", starts, err)
+		}
+		if diff := cmp.Diff(map[string]float64{"panic": 2}, results(t, registry, "flagship_loop_reconcile_total")); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		ended, end := context.WithCancel(t.Context())
+		if err := controlloop.Restarted(mgr, manager.RunnableFunc(func(context.Context) error { end(); panic("an unexpected event") })).Start(ended); err != nil {
+			t.Errorf("when the manager ends, it returns %v", err)
+		}
+	})
+}
+
+// TestAPanicOfAPartOfAReconcileIsCounted: the rest of the reconcile goes on, and it returns the panic as an error.
+func TestAPanicOfAPartOfAReconcileIsCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	mgr := controlloop.NewSet(registry, clock.RealClock{}).Loop("render").Manager(&parts{})
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	tracked := controlloop.Track(mgr, reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, errors.Join(errBoom, controlloop.CatchPanic(func() error { panic("an unexpected object") }))
+	}))
+	if _, err := tracked.Reconcile(ctx, reconcile.Request{}); !errors.Is(err, errBoom) {
+		t.Errorf("the error is %v", err)
+	}
+	if diff := cmp.Diff(map[string]float64{"panic": 1}, results(t, registry, "flagship_loop_reconcile_total")); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "panic_test.go") {
+		t.Errorf("logged are %q, want the panic with its stack", lines)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Repeats are the handlers of events of one loop that failed, as when a list did: a handler cannot return an error to a work queue. The
-// zero request, which names no object, is theirs. The zero value is ready for use.
+// zero request, which names no object, is theirs. A panic is an error. The zero value is ready for use.
 type Repeats[R comparable] struct {
 	mu     sync.Mutex
 	failed []func(context.Context) error
@@ -17,6 +17,7 @@ type Repeats[R comparable] struct {
 
 // Handle runs the handler of an event. One that fails is run again by a worker of the loop, with the backoff of any reconcile.
 func (r *Repeats[R]) Handle(ctx context.Context, queue workqueue.TypedRateLimitingInterface[R], handle func(context.Context) error) {
+	handle = caught(handle)
 	if handle(ctx) == nil {
 		return
 	}
@@ -39,6 +40,11 @@ func (r *Repeats[R]) Reconcile(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// caught is a function whose panic is an error: others that failed are run nevertheless.
+func caught(f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error { return CatchPanic(func() error { return f(ctx) }) }
 }
 
 func (r *Repeats[R]) keep(handle func(context.Context) error) {

@@ -38,3 +38,31 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("the handler ran %d times, want until it succeeded", runs)
 	}
 }
+
+// TestAPanicIsThatOfOneHandler: the others are run nevertheless, and it is again.
+func TestAPanicIsThatOfOneHandler(t *testing.T) {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer queue.ShutDown()
+	var repeats Repeats[string]
+	panics, fails, runs := true, true, 0
+	repeats.Handle(t.Context(), queue, func(context.Context) error {
+		if panics {
+			panic("an unexpected object")
+		}
+		return nil
+	})
+	repeats.Handle(t.Context(), queue, func(context.Context) error {
+		if runs++; fails {
+			return errors.New("the list failed")
+		}
+		return nil
+	})
+	fails = false
+	if _, panicked := errors.AsType[*PanicError](repeats.Reconcile(t.Context())); !panicked || runs != 2 {
+		t.Errorf("the other handler ran %d times, want again; or the panic is no error", runs)
+	}
+	panics = false
+	if err := repeats.Reconcile(t.Context()); err != nil || runs != 2 {
+		t.Errorf("in the end the error is %v, and the other handler ran %d times", err, runs)
+	}
+}

@@ -2,8 +2,10 @@ package controlloop
 
 import (
 	"context"
+	"sync"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -12,6 +14,9 @@ import (
 type Manager struct {
 	ctrl.Manager
 	loop *Loop
+
+	mu       sync.Mutex
+	handlers *Handlers // nil until they are used
 }
 
 // Manager returns a manager for the parts of a loop.
@@ -50,13 +55,16 @@ func (p *part) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (p *part) NeedLeaderElection() bool {
-	elected, ok := p.Runnable.(manager.LeaderElectionRunnable)
+func (p *part) NeedLeaderElection() bool { return needsLeaderElection(p.Runnable) }
+
+func needsLeaderElection(r manager.Runnable) bool {
+	elected, ok := r.(manager.LeaderElectionRunnable)
 	return !ok || elected.NeedLeaderElection()
 }
 
 // Track gives the reconciles of a controller a deadline, and makes them known to their loop, if the manager is one that
-// Loop.Manager made. Panics and metrics are up to controller-runtime.
+// Loop.Manager made. Panics and metrics are up to controller-runtime, but for the panic of a part that CatchPanic made an error: it is logged
+// with its stack and counted.
 func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
 	m, ok := mgr.(*Manager)
 	if !ok {
@@ -71,6 +79,9 @@ func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) recon
 		ctx, traced := m.loop.span(ctx, request)
 		result, err := r.Reconcile(ctx, request)
 		traced(err) // a reconcile that panics has no span
+		if logPanic(log.FromContext(ctx), err, "A part of the reconcile panicked, trying again later") {
+			m.loop.panicked() // controller-runtime counts an error
+		}
 		return result, err
 	})
 }

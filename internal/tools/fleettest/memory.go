@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +29,14 @@ import (
 type Memory struct {
 	Client client.Client
 	Writes int
+
+	writing sync.Mutex
+}
+
+func (m *Memory) wrote() {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.Writes++
 }
 
 // Index adds indexes to a cache.
@@ -54,15 +63,15 @@ func InMemory(t testing.TB, indexes []Index, objects ...client.Object) *Memory {
 		&networkingv1alpha1.MultiClusterService{}, &clusterv1alpha1.Cluster{}, &multiclusterv1beta1.ServiceImport{},
 	).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
-			m.Writes++
+			m.wrote()
 			return c.Create(ctx, obj, o...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
-			m.Writes++
+			m.wrote()
 			return c.Patch(ctx, obj, p, o...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.DeleteOption) error {
-			m.Writes++
+			m.wrote()
 			return c.Delete(ctx, obj, o...)
 		},
 	})
