@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type fixture struct {
 	clock     *clocktesting.FakePassiveClock
 	loop      *aggregator
 	templates *oneTemplate
+	writing   sync.Mutex
 	writes    []string
 	events    []string
 	refuse    error
@@ -68,7 +70,9 @@ func newFixture(t *testing.T, binding client.Object, works ...*workv1alpha1.Work
 				if _, isBinding := obj.(workv1alpha2.Binding); !isBinding {
 					return c.SubResource(sub).Update(ctx, obj, opts...)
 				}
+				s.writing.Lock()
 				s.writes = append(s.writes, "binding")
+				s.writing.Unlock()
 				if s.refuse != nil {
 					return s.refuse
 				}

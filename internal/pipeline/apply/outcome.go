@@ -15,6 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/schemas"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
@@ -90,7 +91,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	case due:
 		a.setNotApplied(work, workv1alpha1.NotApplied(work.Generation, message))
 	}
-	if lasting && !objects.Unavailable(err) {
+	if _, panicked := errors.AsType[*controlloop.PanicError](err); lasting && !panicked && !objects.Unavailable(err) {
 		return min(max(failing, minRetryPause), backoff.Longest), nil
 	}
 	return 0, err

@@ -229,7 +229,11 @@ func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.N
 	if m.Err != nil {
 		return o
 	}
-	done, err := a.objects.Apply(ctx, via, work, m.Object)
+	var done objects.Entry
+	err := controlloop.CatchPanic(func() (err error) { // the other manifests are applied
+		done, err = a.objects.Apply(ctx, via, work, m.Object)
+		return err
+	})
 	o.what = m.Identity().String() // with the namespace it ended up in
 	o.err, o.conflicts, o.dropped, o.taken, o.unknownFields, o.unwatched = err, done.Conflicts, done.Dropped, done.Taken, done.UnknownFields, done.Unwatched
 	return o

@@ -195,8 +195,10 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	}
 	unmanaged := w.readUnmanaged(ctx, conn, work, objects)
 	found := findings{generation: work.Generation, suspended: work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching}
+	var failures []error
 	for _, s := range objects {
-		found.objects = append(found.objects, w.interpret(ctx, work, s))
+		f, err := w.interpretOrPanic(ctx, work, s)
+		found.objects, failures = append(found.objects, f), append(failures, err)
 	}
 	again := cmp.Or(w.diagnose(work, found.objects), unmanaged)
 	if slices.ContainsFunc(found.objects, unanswered) {
@@ -210,7 +212,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, nil // the member was lost while the objects were interpreted, and that has been reported
 	}
 	w.report.Update(key, workstatus.Observe, about(work, found.report))
-	return again, nil
+	return again, errors.Join(failures...)
 }
 
 // about limits a mutation to one Work: another of the same name may have replaced it.
@@ -298,6 +300,19 @@ func withExtras(self ownership.ControlPlane, objects []observed, owned []*unstru
 		}
 	}
 	return objects
+}
+
+// interpretOrPanic returns the status and health of an object. A panic about it is an error, so that the other objects of the Work are reported.
+func (w *Works) interpretOrPanic(ctx context.Context, work *workv1alpha1.Work, s observed) (f finding, err error) {
+	err = controlloop.CatchPanic(func() error {
+		f = w.interpret(ctx, work, s)
+		return nil
+	})
+	if err != nil {
+		f = finding{observed: s, health: workv1alpha1.ResourceUnknown, status: statusBefore(work, s.id)}
+		w.publishFailure(work, events.InterpretHealthFailed, s, err)
+	}
+	return f, err
 }
 
 // interpret returns the status and health of an object.

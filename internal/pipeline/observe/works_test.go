@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -23,6 +25,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -81,6 +84,7 @@ type bench struct {
 	events  chan string // of the member
 	news    chan string // published
 	reports *workstatus.Writer
+	metrics *prometheus.Registry
 }
 
 var theWork = types.NamespacedName{Namespace: "karmada-es-member1", Name: "w"}
@@ -98,11 +102,11 @@ func newBench(t *testing.T, interpreter StatusReader) *bench {
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop"}}`),
 	}}}
-	s := &bench{t: t, events: make(chan string), news: make(chan string, 16)}
+	s := &bench{t: t, events: make(chan string), news: make(chan string, 16), metrics: prometheus.NewRegistry()}
 	s.hub = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(work, cluster).WithObjects(cluster, work).Build()
 	web := httptest.NewTLSServer(memberServer(s.events))
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Loops: controlloop.NewSet(s.metrics, clock.RealClock{}), Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
 		return member.Credential{Endpoint: web.URL}, nil
 	}})
 	if err != nil {

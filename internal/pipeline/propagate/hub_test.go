@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ type fakeHub struct {
 	loop      *propagator
 	policies  *policies.Loop
 	queue     *notedQueue
+	writing   sync.Mutex
 	writes    []string
 	events    []string
 }
@@ -84,7 +86,11 @@ func newHub(t *testing.T, objects ...client.Object) *fakeHub {
 	return h
 }
 
-func (h *fakeHub) note(verb, what string) { h.writes = append(h.writes, verb+" "+what) }
+func (h *fakeHub) note(verb, what string) {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	h.writes = append(h.writes, verb+" "+what)
+}
 
 func (h *fakeHub) counting() interceptor.Funcs {
 	kind := func(obj client.Object) string {
