@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,15 +24,28 @@ type Loader struct {
 	// Client reads from a cache, Live past it.
 	Client client.Reader
 	Live   client.Reader
-	Cache  cache.Cache
 
 	Scripts  *declarative.Store
 	Webhooks *webhook.Store
 	Changes  *interpret.Changes
 }
 
+// Setup has a manager run the loader.
+func (c Loader) Setup(mgr ctrl.Manager) error {
+	if err := mgr.Add(&follower{c, mgr.GetCache()}); err != nil {
+		return fmt.Errorf("adding the loader of interpreter customizations: %w", err)
+	}
+	return nil
+}
+
+// follower passes on what changes in a cache.
+type follower struct {
+	Loader
+	cache cache.Cache
+}
+
 // Start implements manager.Runnable.
-func (c Loader) Start(ctx context.Context) error {
+func (c *follower) Start(ctx context.Context) error {
 	scripts, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterCustomization{}, c.feedScripts)
 	if err != nil {
 		return err
@@ -53,11 +67,11 @@ func (c Loader) Load(ctx context.Context) error {
 }
 
 // NeedLeaderElection is false: every replica has the customizations, so that it can take over at once.
-func (c Loader) NeedLeaderElection() bool { return false }
+func (c *follower) NeedLeaderElection() bool { return false }
 
 // follow calls feed at every change of the objects of a kind.
-func (c Loader) follow(ctx context.Context, kind client.Object, feed func(context.Context) error) (toolscache.InformerSynced, error) {
-	informer, err := c.Cache.GetInformer(ctx, kind)
+func (c *follower) follow(ctx context.Context, kind client.Object, feed func(context.Context) error) (toolscache.InformerSynced, error) {
+	informer, err := c.cache.GetInformer(ctx, kind)
 	if err != nil {
 		return nil, fmt.Errorf("watching %T: %w", kind, err)
 	}

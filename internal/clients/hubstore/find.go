@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 var definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -29,6 +31,7 @@ const (
 // Start finds kinds and watches their objects until ctx ends.
 func (s *Store) Start(ctx context.Context) error {
 	defer s.running.Wait()
+	s.running.Go(func() { _ = s.handlers.Start(ctx) }) // it has no error
 	if err := s.discoverFirst(ctx); err != nil {
 		return err
 	}
@@ -43,22 +46,19 @@ func (s *Store) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.used:
-			s.mu.RLock()
-			present := s.catalog
-			s.mu.RUnlock()
-			if err := s.adopt(ctx, present); err != nil {
-				log.FromContext(ctx).Error(err, "Kinds that came into use are not watched")
-			}
+			s.loop.Turn(ctx, "watching kinds that came into use", func(context.Context) error {
+				return s.adopt(ctx, s.present()) // its watches outlast the turn
+			})
 		case <-s.definitions.changed:
 			pause = firstPause
 			retry.Reset(pause)
 		case <-retry.C():
-			if s.refresh(ctx); s.definitions.done(s.servesDefinition) {
+			if s.loop.Turn(ctx, "reading kinds", s.rediscovering(ctx)); s.definitions.done(s.servesDefinition) {
 				pause = min(2*pause, longestPause)
 				retry.Reset(pause)
 			}
 		case <-resync.C():
-			s.refresh(ctx)
+			s.loop.Turn(ctx, "reading kinds", s.rediscovering(ctx))
 			resync.Reset(rediscover)
 		}
 	}
@@ -68,12 +68,15 @@ func (s *Store) Start(ctx context.Context) error {
 func (s *Store) NeedLeaderElection() bool { return false }
 
 func (s *Store) discoverFirst(ctx context.Context) error {
+	failures := 0
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := s.rediscover(ctx)
+		err := s.loop.Do(ctx, "reading kinds", s.rediscovering(ctx))
 		if err == nil {
 			return nil
 		}
-		log.FromContext(ctx).V(1).Info("Kinds cannot be read yet", "error", err.Error())
+		failures++
+		_, panicked := errors.AsType[*controlloop.PanicError](err)
+		controlloop.LogFailure(log.FromContext(ctx).WithValues("turn", "reading kinds"), err, failures, !panicked) // the API server may be starting
 		timer := s.clock.NewTimer(pause)
 		select {
 		case <-timer.C():
@@ -106,59 +109,38 @@ func (s *Store) awaitListing(ctx context.Context) {
 	cache.WaitForCacheSync(ctx.Done(), defined...) // or until the process ends
 }
 
-func (s *Store) refresh(ctx context.Context) {
-	if err := s.rediscover(ctx); err != nil && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "Kinds could not be read again")
+// rediscovering returns what reads the kinds in one turn, and starts and stops watches accordingly. Ctx is that of the watches.
+func (s *Store) rediscovering(ctx context.Context) func(context.Context) error {
+	return func(turn context.Context) error {
+		groups, lists, err := s.discover(turn)
+		unread := map[string]bool{}
+		var partial *discovery.ErrGroupDiscoveryFailed
+		switch {
+		case errors.As(err, &partial):
+			for gv := range partial.Groups {
+				unread[gv.Group] = true
+			}
+		case err != nil:
+			return fmt.Errorf("reading kinds: %w", err)
+		}
+		return s.adopt(ctx, newCatalog(groups, lists, unread, s.separate, s.present()))
 	}
 }
 
-// rediscover reads the kinds and starts and stops watches accordingly.
-func (s *Store) rediscover(ctx context.Context) error {
-	groups, lists, err := s.discover(ctx)
-	unread := map[string]bool{}
-	var partial *discovery.ErrGroupDiscoveryFailed
-	switch {
-	case errors.As(err, &partial):
-		for gv := range partial.Groups {
-			unread[gv.Group] = true
-		}
-	case err != nil:
-		return fmt.Errorf("reading kinds: %w", err)
-	}
+// present returns the current catalog.
+func (s *Store) present() *catalog {
 	s.mu.RLock()
-	before := s.catalog
-	s.mu.RUnlock()
-	return s.adopt(ctx, newCatalog(groups, lists, unread, s.separate, before))
+	defer s.mu.RUnlock()
+	return s.catalog
 }
 
 // adopt makes a catalog the current one. Subscribers are notified of the objects of a kind that is gone once more, when the store does not
 // have them any more.
 func (s *Store) adopt(ctx context.Context, next *catalog) error {
-	var gone, come []*watch
-	idle := s.idle(ctx, next)
-	s.mu.Lock()
-	s.catalog = next
-	for gvk, w := range s.watches {
-		if next.watched[gvk].gvr != w.gvr {
-			delete(s.watches, gvk)
-			gone = append(gone, w)
-		}
+	gone, come, err := s.replaceWatches(ctx, next, s.idle(ctx, next))
+	if err != nil {
+		return err
 	}
-	for gvk, k := range next.watched {
-		if s.watches[gvk] != nil || idle[gvk] {
-			continue
-		}
-		w, err := s.newWatch(k)
-		if err != nil {
-			s.mu.Unlock()
-			return fmt.Errorf("watching %s: %w", gvk, err)
-		}
-		s.run(ctx, w)
-		s.watches[gvk] = w
-		come = append(come, w)
-	}
-	s.mu.Unlock()
-
 	logger := log.FromContext(ctx)
 	for _, w := range gone {
 		logger.V(1).Info("Kind is no template any longer", "kind", w.gvk.String())
@@ -172,6 +154,33 @@ func (s *Store) adopt(ctx context.Context, next *catalog) error {
 		logger.V(2).Info("Kind is a template", "kind", w.gvk.String())
 	}
 	return nil
+}
+
+// replaceWatches makes a catalog the current one, and returns the watches that it does not have any more, which run still, and those that it
+// did not have.
+func (s *Store) replaceWatches(ctx context.Context, next *catalog, idle map[schema.GroupVersionKind]bool) (gone, come []*watch, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalog = next
+	for gvk, w := range s.watches {
+		if next.watched[gvk].gvr != w.gvr {
+			delete(s.watches, gvk)
+			gone = append(gone, w)
+		}
+	}
+	for gvk, k := range next.watched {
+		if s.watches[gvk] != nil || idle[gvk] {
+			continue
+		}
+		w, err := s.newWatch(ctx, k)
+		if err != nil {
+			return nil, nil, fmt.Errorf("watching %s: %w", gvk, err)
+		}
+		s.run(ctx, w)
+		s.watches[gvk] = w
+		come = append(come, w)
+	}
+	return gone, come, nil
 }
 
 // idle are the kinds that are not in use.

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 // Discover reads which groups and resources the control plane serves, as discovery.ServerGroupsAndResources does: with a
@@ -25,8 +27,8 @@ import (
 // called has a dozen methods more, which a test would have to implement.
 type Discover func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 
-// Config is what a Store is made of. All fields but Exclude, InUse and
-// Separate are required.
+// Config is what a Store is made of. All fields but Exclude, InUse,
+// Separate and Loop are required.
 type Config struct {
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
@@ -39,6 +41,8 @@ type Config struct {
 	InUse func(context.Context, schema.GroupResource) bool
 	// Separate are versions whose objects are not those of the preferred version.
 	Separate []schema.GroupVersion
+	// Loop is the one that reads kinds and handles events. Nil: one that nothing measures.
+	Loop *controlloop.Loop
 }
 
 // Store is the set of all templates. Meta and List read from the cache, all other methods from the API server.
@@ -50,6 +54,8 @@ type Store struct {
 	exclude  func(Ref) bool
 	inUse    func(context.Context, schema.GroupResource) bool
 	separate []schema.GroupVersion
+	loop     *controlloop.Loop
+	handlers *controlloop.Handlers
 
 	definitions *definitions
 	ready       chan struct{}
@@ -69,7 +75,11 @@ type Store struct {
 
 // New returns a store that is empty until Start runs.
 func New(config Config) *Store {
-	return &Store{
+	loop := config.Loop
+	if loop == nil {
+		loop = (*controlloop.Set)(nil).Loop("")
+	}
+	s := &Store{
 		metadata:    config.Metadata,
 		dynamic:     config.Dynamic,
 		discover:    config.Discover,
@@ -77,12 +87,26 @@ func New(config Config) *Store {
 		exclude:     config.Exclude,
 		inUse:       config.InUse,
 		separate:    config.Separate,
+		loop:        loop,
+		handlers:    loop.Handlers(),
 		definitions: newDefinitions(),
 		ready:       make(chan struct{}),
 		used:        make(chan struct{}, 1),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
 		deleted:     lru.New(keptDeletions),
 		watches:     map[schema.GroupVersionKind]*watch{},
+	}
+	loop.WaitsFor("templates", s.synced)
+	return s
+}
+
+// synced returns whether WaitForSync returns at once.
+func (s *Store) synced() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -285,9 +309,7 @@ func (s *Store) unknownKind(ref Ref) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	gvk := ref.GroupVersionKind
-	select {
-	case <-s.ready:
-	default:
+	if !s.synced() {
 		return fmt.Errorf("reading %s: kinds are not known yet", ref)
 	}
 	if s.catalog.unread[gvk.Group] {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,8 @@ import (
 	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 var (
@@ -44,6 +47,9 @@ type hub struct {
 	mu       sync.Mutex
 	lists    map[string]*metav1.APIResourceList
 	notified map[string]int
+	// panics is how often kinds cannot be read because of a panic.
+	panics  int
+	metrics *prometheus.Registry
 }
 
 // onHub runs a story in a synctest bubble against a started store.
@@ -65,13 +71,15 @@ func onPreparedHub(t *testing.T, prepare, story func(*hub)) {
 			metadata: metadatafake.NewSimpleMetadataClient(scheme),
 			dynamic:  dynamicfake.NewSimpleDynamicClient(apiruntime.NewScheme()),
 			notified: map[string]int{},
+			metrics:  prometheus.NewRegistry(),
 			lists: map[string]*metav1.APIResourceList{
 				"":                     list("v1", resource("configmaps", "ConfigMap")),
 				"apps":                 list("apps/v1", resource("deployments", "Deployment"), resource("deployments/status", "Deployment")),
 				"apiextensions.k8s.io": list("apiextensions.k8s.io/v1", resource("customresourcedefinitions", "CustomResourceDefinition")),
 			},
 		}
-		h.store = New(Config{Metadata: h.metadata, Dynamic: h.dynamic, Discover: h.discover, Clock: clock.RealClock{}})
+		h.store = New(Config{Metadata: h.metadata, Dynamic: h.dynamic, Discover: h.discover, Clock: clock.RealClock{},
+			Loop: controlloop.NewSet(h.metrics, clock.RealClock{}).Loop("template")})
 		h.store.Subscribe(func(ref Ref) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -96,6 +104,10 @@ func onPreparedHub(t *testing.T, prepare, story func(*hub)) {
 func (h *hub) discover(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.panics > 0 {
+		h.panics--
+		panic("an unexpected list of kinds")
+	}
 	return nil, slices.Collect(maps.Values(h.lists)), nil
 }
 

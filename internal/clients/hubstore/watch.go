@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
@@ -34,14 +35,15 @@ type watch struct {
 
 // newWatch prepares an informer for the metadata of one kind, in all
 // namespaces. It runs once run is called.
-func (s *Store) newWatch(k kind) (*watch, error) {
+func (s *Store) newWatch(ctx context.Context, k kind) (*watch, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(s.metadata, k.gvr, metav1.NamespaceAll, 0,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, leaveOut(k.gvk)).Informer()
 	w := &watch{kind: k, informer: informer}
 	if err := informer.SetTransform(s.slim(k.gvk)); err != nil {
 		return nil, err
 	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	logger := log.FromContext(ctx).WithName("template").WithValues("kind", k.gvk.Kind)
+	_, err := informer.AddEventHandler(s.handlers.Wrap(logger, cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { s.notifyObject(w, obj) },
 		UpdateFunc: func(before, after any) {
 			w.writes.Observe(after.(*metav1.PartialObjectMetadata))
@@ -64,12 +66,12 @@ func (s *Store) newWatch(k kind) (*watch, error) {
 			}
 			s.notifyObject(w, obj)
 		},
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
 	if k.gvk.GroupKind() == definitionKind {
-		_, err = informer.AddEventHandler(s.definitions.handler())
+		_, err = informer.AddEventHandler(s.handlers.Wrap(logger, s.definitions.handler()))
 	}
 	return w, err
 }

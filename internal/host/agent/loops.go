@@ -77,7 +77,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		return err
 	}
 	loader := customizations.Loader{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Scripts: scripts, Webhooks: webhooks, Changes: changes,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Scripts: scripts, Webhooks: webhooks, Changes: changes,
 	}
 	if err := own.persist(ctx, func() error { return loader.Load(ctx) }); err != nil {
 		return fmt.Errorf("reading interpreter customizations: %w", err)
@@ -104,9 +104,9 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 		name  string
 		setup func(ctrl.Manager) error
 	}{
-		{"events", func(mgr ctrl.Manager) error { return mgr.Add(stored) }},
+		{"events", func(mgr ctrl.Manager) error { return mgr.Add(controlloop.Restarted(mgr, stored)) }},
 		{"heartbeat", func(mgr ctrl.Manager) error { return mgr.Add(heartbeat(kube, o, cluster)) }},
-		{"interpret", func(mgr ctrl.Manager) error { return mgr.Add(loader) }},
+		{"interpret", loader.Setup},
 		{"member", func(mgr ctrl.Manager) error { return memberfeed.Setup(mgr, memberfeed.Deps{Fleet: fleet}) }},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(definitions) }},
 		{"member events", func(mgr ctrl.Manager) (err error) {

@@ -148,17 +148,17 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		return nil, err
 	}
 	customized := customizations.Loader{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Scripts: h.scripts, Webhooks: h.webhooks, Changes: h.changes,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Scripts: h.scripts, Webhooks: h.webhooks, Changes: h.changes,
 	}
 	if err := customized.Load(ctx); err != nil {
 		return nil, fmt.Errorf("reading interpreter customizations: %w", err)
 	}
 	leads := mgr
 	loops := []loop{
-		{"events", leads, func(mgr ctrl.Manager) error { return mgr.Add(h.written) }},
+		{"events", leads, func(mgr ctrl.Manager) error { return mgr.Add(controlloop.Restarted(mgr, h.written)) }},
 		{"built-in controllers", leads, func(mgr ctrl.Manager) error { return h.setupBuiltIn(mgr, server) }},
 		{"encryption", leads, func(mgr ctrl.Manager) error { return h.setupEncryption(mgr, server) }},
-		{"interpret", leads, func(mgr ctrl.Manager) error { return mgr.Add(customized) }},
+		{"interpret", leads, customized.Setup},
 		{"template", leads, func(mgr ctrl.Manager) error { return mgr.Add(h.templates) }},
 		{"propagate", leads, func(mgr ctrl.Manager) error { return h.setupPropagate(ctx, mgr) }},
 		{"namespaces", leads, func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
@@ -329,7 +329,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	}
 	templates := hubstore.New(hubstore.Config{
 		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion}, InUse: server.InUse,
-		Exclude: o.excludes,
+		Exclude: o.excludes, Loop: o.loops.Loop("template"),
 		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 			return discovery.ServerGroupsAndResources(kube.Discovery())
 		},

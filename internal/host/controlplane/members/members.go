@@ -183,7 +183,7 @@ func (m *Members) Loops(ctx context.Context) []Loop {
 		{"report", func(mgr ctrl.Manager) error { return mgr.Add(m.reports) }},
 	}
 	if m.stored != nil {
-		loops = append(loops, Loop{"member loop events", func(mgr ctrl.Manager) error { return mgr.Add(m.stored) }})
+		loops = append(loops, Loop{"member loop events", func(mgr ctrl.Manager) error { return mgr.Add(controlloop.Restarted(mgr, m.stored)) }})
 	}
 	return loops
 }
