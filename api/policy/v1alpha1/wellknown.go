@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Labels that claim an object for a policy. The value is the policy's permanent
 // id (a UUID, stamped once on the policy itself under the same key).
@@ -119,3 +122,9 @@ const (
 	// DefaultFailoverGracePeriodSeconds is how long a gracefully evicted copy may wait for its replacement.
 	DefaultFailoverGracePeriodSeconds int32 = 600
 )
+
+// IsOn returns whether an annotation switches its option on: whether strconv.ParseBool reads its value as true.
+func IsOn(annotations map[string]string, annotation string) bool {
+	on, err := strconv.ParseBool(annotations[annotation])
+	return err == nil && on
+}

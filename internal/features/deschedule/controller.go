@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -172,8 +171,7 @@ func (d *descheduler) binding(ctx context.Context, deployment types.NamespacedNa
 		return nil, client.IgnoreNotFound(err)
 	}
 	of := b.Spec.Resource
-	wanted, _ := strconv.ParseBool(b.Annotations[policyv1alpha1.DescheduleAnnotation])
-	if !wanted || b.DeletionTimestamp != nil || of.APIVersion != appsv1.SchemeGroupVersion.String() || of.Kind != "Deployment" || of.Name != deployment.Name ||
+	if !policyv1alpha1.IsOn(b.Annotations, policyv1alpha1.DescheduleAnnotation) || b.DeletionTimestamp != nil || of.APIVersion != appsv1.SchemeGroupVersion.String() || of.Kind != "Deployment" || of.Name != deployment.Name ||
 		!isDynamic(b.Spec.Placement) || b.Status.SchedulerObservedGeneration < b.Generation || len(b.Spec.GracefulEvictionTasks) > 0 ||
 		b.Spec.Suspension != nil && ptr.Deref(b.Spec.Suspension.Scheduling, false) {
 		return nil, nil

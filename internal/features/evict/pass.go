@@ -194,7 +194,7 @@ func (p *pass) evict(ctx context.Context) error {
 		}
 		if selected, err := affinity.Selects(spec.Placement, cluster); err != nil {
 			return err
-		} else if !selected && !affinity.KeepsUnselected(p.before.GetAnnotations()) {
+		} else if !selected && !policyv1alpha1.IsOn(p.before.GetAnnotations(), policyv1alpha1.KeepUnselectedAnnotation) {
 			continue // the scheduler has the object leave it, with a taint or without
 		}
 		if left := e.at.Sub(p.now); left > 0 {

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,7 +19,7 @@ func warnWeights(ctx context.Context, kind schema.GroupKind, object, old subject
 	if !ok || !policy || kind.Group != policyv1alpha1.GroupName || sameSpec(object, old) {
 		return
 	}
-	if holds, err := strconv.ParseBool(custom.GetAnnotations()[policyv1alpha1.SpreadStaticWeightsAnnotation]); err == nil && holds {
+	if policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.SpreadStaticWeightsAnnotation) {
 		return
 	}
 	var placement policyv1alpha1.Placement

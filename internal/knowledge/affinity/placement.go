@@ -2,7 +2,6 @@ package affinity
 
 import (
 	"fmt"
-	"strconv"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -33,10 +32,4 @@ func Selects(placement *policyv1alpha1.Placement, cluster *clusterv1alpha1.Clust
 		}
 	}
 	return false, nil
-}
-
-// KeepsUnselected returns whether the copies of a binding with these annotations stay although its placement selects no cluster any more.
-func KeepsUnselected(annotations map[string]string) bool {
-	keeps, err := strconv.ParseBool(annotations[policyv1alpha1.KeepUnselectedAnnotation])
-	return err == nil && keeps
 }

@@ -10,7 +10,6 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/affinity"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/cause"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/plugins"
@@ -85,7 +84,7 @@ func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b wor
 	switch {
 	case s.decision.Failure == nil:
 		c.reserve(s)
-	case s.decision.Unselected(snapshot) && !affinity.KeepsUnselected(b.GetAnnotations()):
+	case s.decision.Unselected(snapshot) && !policyv1alpha1.IsOn(b.GetAnnotations(), policyv1alpha1.KeepUnselectedAnnotation):
 		s.remaining = nil
 	default:
 		s.remaining = c.staying(s, snapshot)

@@ -1,8 +1,6 @@
 package decision
 
 import (
-	"strconv"
-
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
@@ -19,8 +17,8 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 		Current:          spec.Clusters,
 		ObservedAffinity: b.BindingStatus().SchedulerObservedAffinityName,
 		Fresh:            rescheduleRequested(b),
-		Partial:          isTrue(b.GetAnnotations()[policyv1alpha1.PartialPlacementAnnotation]),
-		SpreadStatic:     isTrue(b.GetAnnotations()[policyv1alpha1.SpreadStaticWeightsAnnotation]),
+		Partial:          policyv1alpha1.IsOn(b.GetAnnotations(), policyv1alpha1.PartialPlacementAnnotation),
+		SpreadStatic:     policyv1alpha1.IsOn(b.GetAnnotations(), policyv1alpha1.SpreadStaticWeightsAnnotation),
 		Retained:         b.GetAnnotations()[policyv1alpha1.RetainReplicasLabel] == "true",
 		KindTravels:      kindTravels,
 	}
@@ -46,10 +44,4 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 func rescheduleRequested(b workv1alpha2.Binding) bool {
 	requested, last := b.BindingSpec().RescheduleTriggeredAt, b.BindingStatus().LastScheduledTime
 	return requested != nil && (last == nil || !last.After(requested.Time))
-}
-
-// isTrue returns whether the value of an annotation switches something on.
-func isTrue(value string) bool {
-	yes, err := strconv.ParseBool(value)
-	return err == nil && yes
 }
