@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -21,12 +20,7 @@ import (
 func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	ctx, stop := context.WithCancel(t.Context())
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
-		return member.Credential{Token: "token"}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := fleettest.LocalFleet(t, member.Config{})
 	server, works := fleettest.StartEmptyMember(), fleettest.NewWorks()
 	work := workv1alpha1.NewWork(endpointslices.WorkKey("a", exportwork.ExportDefinition), nil)
 	memory := fleettest.InMemory(t, []fleettest.Index{exportwork.AddIndexes}, work)
@@ -35,17 +29,11 @@ func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 	go func() { ended <- e.Start(ctx) }()
 	connect := func() {
 		t.Helper()
-		cluster := &clusterv1alpha1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"},
-			Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: server.URL, InsecureSkipTLSVerification: true},
-		}
-		if err := fleet.Upsert(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
+		server.Connect(t, fleet, "a")
 	}
 	open := func(n int64) {
 		t.Helper()
-		fleettest.Eventually(t, "the right number of watches", func() bool { return server.Watches.Load() == n })
+		server.ExpectWatches(t, n)
 	}
 	connect()
 	if m, _ := e.watched("a", ""); m != nil {

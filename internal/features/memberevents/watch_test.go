@@ -5,10 +5,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -18,20 +16,9 @@ import (
 func TestEventsAreWatchedWhileThereAreWorks(t *testing.T) {
 	server := fleettest.StartEmptyMember()
 	defer server.Stop()
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
-		return member.Credential{Token: "token"}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := fleettest.LocalFleet(t, member.Config{})
 	defer fleet.Close()
-	cluster := &clusterv1alpha1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "eu", UID: "u"},
-		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: server.URL, InsecureSkipTLSVerification: true},
-	}
-	if err := fleet.Upsert(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	server.Connect(t, fleet, "eu")
 	c := &Collector{
 		Deps: Deps{
 			Works: reader(t), Fleet: fleet, Clock: clock.RealClock{}, Report: func(context.Context, string, []Warning) error { return nil },

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -90,20 +89,10 @@ func TestTheControlPlaneIsLostWhileACountIsRaised(t *testing.T) {
 	server := fleettest.StartEmptyMember()
 	defer server.Stop()
 	server.Config.Handler = withLease(server.Config.Handler)
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, ControlPlane: ownership.ControlPlane{ID: "home"}, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
-		return member.Credential{Token: "token"}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := fleettest.LocalFleet(t, member.Config{ControlPlane: ownership.ControlPlane{ID: "home"}})
 	defer fleet.Close()
-	cluster := &clusterv1alpha1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "eu", UID: "u"},
-		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: server.URL, InsecureSkipTLSVerification: true},
-	}
-	if err := fleet.Upsert(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	cluster := server.Cluster("eu")
+	server.Connect(t, fleet, "eu")
 	conn, ok := fleet.Get("eu")
 	if !ok {
 		t.Fatal("the member is not connected")

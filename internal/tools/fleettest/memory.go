@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member"
 )
 
 // Memory is a control plane in memory, for tests of reconcilers. It counts what is written to it.
@@ -133,6 +135,42 @@ func StartEmptyMember() *EmptyMember {
 		}
 	}))
 	return m
+}
+
+// Cluster returns a Cluster with this API server.
+func (m *EmptyMember) Cluster(name string) *clusterv1alpha1.Cluster {
+	return &clusterv1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"},
+		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: m.URL, InsecureSkipTLSVerification: true},
+	}
+}
+
+// Connect connects a fleet to this API server as the member of that name.
+func (m *EmptyMember) Connect(t testing.TB, fleet *member.Fleet, name string) {
+	t.Helper()
+	if err := fleet.Upsert(t.Context(), m.Cluster(name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ExpectWatches waits until so many watches are open.
+func (m *EmptyMember) ExpectWatches(t testing.TB, n int64) {
+	t.Helper()
+	Eventually(t, "the right number of watches", func() bool { return m.Watches.Load() == n })
+}
+
+// LocalFleet returns connections to members on this machine, which get a token. The caller closes them.
+func LocalFleet(t testing.TB, config member.Config) *member.Fleet {
+	t.Helper()
+	config.AllowLoopback = true
+	config.Credentials = func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
+		return member.Credential{Token: "token"}, nil
+	}
+	fleet, err := member.NewFleet(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleet
 }
 
 // Stop ends the server and its connections.

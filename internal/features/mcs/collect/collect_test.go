@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
@@ -33,22 +32,11 @@ func registration(t *testing.T, cluster string, selectorless bool) *workv1alpha1
 	return work
 }
 
-func newFleet(t *testing.T) *member.Fleet {
-	t.Helper()
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
-		return member.Credential{Token: "token"}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fleet
-}
-
 // TestMembersThatComeAndGoLeaveNothing: the watches of a member end with its connection, all goroutines end with Start.
 func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	ctx, stop := context.WithCancel(t.Context())
-	server, fleet, works := fleettest.StartEmptyMember(), newFleet(t), fleettest.NewWorks()
+	server, fleet, works := fleettest.StartEmptyMember(), fleettest.LocalFleet(t, member.Config{}), fleettest.NewWorks()
 	memory := fleettest.InMemory(t, []fleettest.Index{mcswork.AddIndexes})
 	c := newCollector(works, Deps{Client: memory.Client, Fleet: fleet, Clock: clock.RealClock{}, Workers: 2})
 	ended := make(chan error)
@@ -61,17 +49,11 @@ func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 	works.Informer.Add(registration(t, "a", false))
 	connect := func() {
 		t.Helper()
-		cluster := &clusterv1alpha1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"},
-			Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: server.URL, InsecureSkipTLSVerification: true},
-		}
-		if err := fleet.Upsert(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
+		server.Connect(t, fleet, "a")
 	}
 	open := func(n int64) {
 		t.Helper()
-		fleettest.Eventually(t, "the right number of watches", func() bool { return server.Watches.Load() == n })
+		server.ExpectWatches(t, n)
 	}
 	connect()
 	open(1)
@@ -99,7 +81,7 @@ func TestMembersThatComeAndGoLeaveNothing(t *testing.T) {
 // certain whether a slice exists.
 func TestRecords(t *testing.T) {
 	memory := fleettest.InMemory(t, []fleettest.Index{mcswork.AddIndexes}, registration(t, "a", false))
-	c := newCollector(fleettest.NewWorks(), Deps{Client: memory.Client, Fleet: newFleet(t), Clock: clock.RealClock{}, Workers: 1})
+	c := newCollector(fleettest.NewWorks(), Deps{Client: memory.Client, Fleet: fleettest.LocalFleet(t, member.Config{}), Clock: clock.RealClock{}, Workers: 1})
 	watch := &memberwatch.Watch[endpointslices.Slice]{Store: endpointslices.NewSlices(endpointslices.Collected, func(types.NamespacedName) {}, func() {})}
 	c.providers["a"] = &provider{watches: map[endpointslices.Scope]*memberwatch.Watch[endpointslices.Slice]{{}: watch}}
 	key := types.NamespacedName{Namespace: "shop", Name: "web-1"}
@@ -150,7 +132,7 @@ func TestRecordsWaitForTheirRegistration(t *testing.T) {
 	changed := registration(t, "a", false)
 	changed.Labels = nil
 	memory := fleettest.InMemory(t, []fleettest.Index{mcswork.AddIndexes}, changed)
-	c := newCollector(fleettest.NewWorks(), Deps{Client: memory.Client, Fleet: newFleet(t), Clock: clock.RealClock{}, Workers: 1})
+	c := newCollector(fleettest.NewWorks(), Deps{Client: memory.Client, Fleet: fleettest.LocalFleet(t, member.Config{}), Clock: clock.RealClock{}, Workers: 1})
 	again, err := c.record(t.Context(), "a", types.NamespacedName{Namespace: "shop", Name: "web-1"}, endpointslices.Slice{Raw: []byte("{}"), Service: web})
 	if err != nil || again == 0 || memory.Writes > 0 {
 		t.Errorf("again after %s (%v), %d writes; want a retry without a write", again, err, memory.Writes)

@@ -5,9 +5,6 @@ import (
 	"runtime"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -16,12 +13,7 @@ import (
 func TestNamespacesAreWatchedWhileAnythingIsExported(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	ctx, stop := context.WithCancel(t.Context())
-	fleet, err := member.NewFleet(member.Config{AllowLoopback: true, Credentials: func(context.Context, *clusterv1alpha1.Cluster) (member.Credential, error) {
-		return member.Credential{Token: "token"}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := fleettest.LocalFleet(t, member.Config{})
 	server, works := fleettest.StartEmptyMember(), fleettest.NewWorks()
 	n := newNamespaces(works, fleet)
 	handled := make(chan struct{})
@@ -29,17 +21,11 @@ func TestNamespacesAreWatchedWhileAnythingIsExported(t *testing.T) {
 	go func() { close(handled); ended <- n.Start(ctx) }()
 	<-handled
 	for _, name := range []string{"a", "b"} {
-		cluster := &clusterv1alpha1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"},
-			Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: server.URL, InsecureSkipTLSVerification: true},
-		}
-		if err := fleet.Upsert(t.Context(), cluster); err != nil {
-			t.Fatal(err)
-		}
+		server.Connect(t, fleet, name)
 	}
 	open := func(count int64) {
 		t.Helper()
-		fleettest.Eventually(t, "the right number of watches", func() bool { return server.Watches.Load() == count })
+		server.ExpectWatches(t, count)
 	}
 	record := recordIn("a", 0)
 	n.count(record, true)
