@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -90,6 +92,21 @@ const (
 	SuspendDispatchingMessage = "Work dispatching is in a suspended state."
 	ResourcesAvailableMessage = "All resources of the Work exist on the managed cluster"
 )
+
+// ManifestsAppliedMessage is the message of the event that all manifests of a Work are applied.
+func ManifestsAppliedMessage(manifests int) string {
+	return fmt.Sprintf("%d manifests are applied", manifests)
+}
+
+// StatusReadMessage is the message of the event that the status of an object of a Work is read.
+func (id ResourceIdentifier) StatusReadMessage() string {
+	return "The status of " + id.Object() + " is read"
+}
+
+// HealthMessage is the message of the event that the health of an object of a Work is known.
+func (id ResourceIdentifier) HealthMessage(health ResourceHealth) string {
+	return fmt.Sprintf("%s is %s", id.Object(), health)
+}
 
 // The constructors below leave LastTransitionTime to meta.SetStatusCondition.
 // Generation is that of the Work which the verdict is about.

@@ -85,7 +85,7 @@ func (p *publisher) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 // successes are the events that follow from the status of a Work, as apply and observe publish them for a cluster in Push mode.
 func successes(work *workv1alpha1.Work) (found []events.Event) {
 	add := func(reason, message string) {
-		found = append(found, events.Success(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), reason, message))
+		found = append(found, events.Success(events.Work(work), reason, message))
 	}
 	dispatching := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching)
 	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
@@ -94,15 +94,15 @@ func successes(work *workv1alpha1.Work) (found []events.Event) {
 		add(events.WorkDispatching, workv1alpha1.SuspendDispatchingMessage)
 	case applied != nil && applied.Status == metav1.ConditionTrue && applied.ObservedGeneration == work.Generation:
 		add(events.WorkDispatching, workv1alpha1.DispatchingMessage)
-		add(events.SyncSucceed, fmt.Sprintf("%d manifests are applied", len(work.Spec.Workload.Manifests)))
+		add(events.SyncSucceed, workv1alpha1.ManifestsAppliedMessage(len(work.Spec.Workload.Manifests)))
 	}
 	for i := range work.Status.ManifestStatuses {
 		manifest := &work.Status.ManifestStatuses[i]
 		if manifest.Status != nil {
-			add(events.ReflectStatusSucceed, "The status of "+manifest.Identifier.Object()+" is read")
+			add(events.ReflectStatusSucceed, manifest.Identifier.StatusReadMessage())
 		}
 		if manifest.Health == workv1alpha1.ResourceHealthy || manifest.Health == workv1alpha1.ResourceUnhealthy {
-			add(events.InterpretHealthSucceed, fmt.Sprintf("%s is %s", manifest.Identifier.Object(), manifest.Health))
+			add(events.InterpretHealthSucceed, manifest.Identifier.HealthMessage(manifest.Health))
 		}
 	}
 	return found

@@ -110,5 +110,5 @@ func (n workNames) Reference(ctx context.Context, definition string) (corev1.Obj
 	if work == nil {
 		return corev1.ObjectReference{}, false
 	}
-	return events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), true
+	return events.Work(work), true
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
@@ -65,6 +66,11 @@ func Binding(binding workv1alpha2.Binding) corev1.ObjectReference {
 		kind = workv1alpha2.KindClusterResourceBinding
 	}
 	return Reference(workv1alpha2.GroupVersion.WithKind(kind), binding)
+}
+
+// Work points at a Work.
+func Work(work *workv1alpha1.Work) corev1.ObjectReference {
+	return Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work)
 }
 
 // PublishBinding publishes an event on a binding and on its template, as Karmada does. Kind is Normal, Success or Warning.

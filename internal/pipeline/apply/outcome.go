@@ -32,8 +32,6 @@ const (
 	maxMessage = 8 << 10
 )
 
-var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
-
 // setOutcome reports what came of a Work's manifests, and returns when to try again what failed: soon if it is expected to pass,
 // else after as long as it has been failing.
 func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
@@ -51,8 +49,8 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
 		})
-		a.events.Publish(events.Success(events.Reference(workKind, work), events.WorkDispatching, workv1alpha1.DispatchingMessage))
-		a.events.Publish(events.Success(events.Reference(workKind, work), events.SyncSucceed, fmt.Sprintf("%d manifests are applied", total)))
+		a.events.Publish(events.Success(events.Work(work), events.WorkDispatching, workv1alpha1.DispatchingMessage))
+		a.events.Publish(events.Success(events.Work(work), events.SyncSucceed, workv1alpha1.ManifestsAppliedMessage(total)))
 		if slices.ContainsFunc(results, func(o outcome) bool { return o.unconfirmed }) {
 			return objects.ConfirmPause, nil
 		}
@@ -145,14 +143,14 @@ func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condit
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, condition)
 	})
-	a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed, condition.Message))
+	a.events.Publish(events.Warning(events.Work(work), events.SyncFailed, condition.Message))
 }
 
 // setDropped names fields that the member does not know.
 func (a *Applier) setDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
 		if len(o.dropped) > 0 {
-			a.events.Publish(events.Warning(events.Reference(workKind, work), events.SyncFailed,
+			a.events.Publish(events.Warning(events.Work(work), events.SyncFailed,
 				fmt.Sprintf("%s was applied without fields that the cluster does not know: %s", o.what, strings.Join(o.dropped, ", "))))
 		}
 	}
@@ -162,7 +160,7 @@ func (a *Applier) setSuspended(work *workv1alpha1.Work) {
 	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
 	})
-	a.events.Publish(events.Success(events.Reference(workKind, work), events.WorkDispatching, workv1alpha1.SuspendDispatchingMessage))
+	a.events.Publish(events.Success(events.Work(work), events.WorkDispatching, workv1alpha1.SuspendDispatchingMessage))
 }
 
 // setDispatchingHeld means that nothing is written to the member of a Work.

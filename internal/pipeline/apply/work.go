@@ -358,7 +358,7 @@ func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *work
 
 // kept returns what became of a Work that was deleted although it is wanted.
 func kept(work *workv1alpha1.Work) events.Event {
-	return events.Normal(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.RestoreWork,
+	return events.Normal(events.Work(work), events.RestoreWork,
 		"The Work was deleted, but its objects still belong in the cluster: it is created again, and they stay. "+
 			"To remove them, delete the template or change what selects it")
 }

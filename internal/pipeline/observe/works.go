@@ -91,8 +91,6 @@ type Works struct {
 	reported       map[types.NamespacedName]bool                 // Works that apply has reported on since
 }
 
-var workKind = workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork)
-
 // SetupWorks adds the observation of Works to a manager.
 func SetupWorks(mgr ctrl.Manager, deps WorkDeps) error {
 	w, err := newWorks(mgr.GetClient(), mgr.GetCache(), deps)
@@ -332,7 +330,7 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 		f.status, f.unapplied = statusBefore(work, s.id), nil
 		w.publishFailure(work, events.ReflectStatusFailed, s, err)
 	} else {
-		w.events.Publish(events.Success(events.Reference(workKind, work), events.ReflectStatusSucceed, "The status of "+s.name()+" is read"))
+		w.events.Publish(events.Success(events.Work(work), events.ReflectStatusSucceed, s.id.StatusReadMessage()))
 	}
 	health, err := w.interpreter.Health(ctx, obj)
 	if err != nil {
@@ -340,7 +338,7 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 		return f
 	}
 	f.health = workv1alpha1.ResourceHealth(health)
-	w.events.Publish(events.Success(events.Reference(workKind, work), events.InterpretHealthSucceed, fmt.Sprintf("%s is %s", s.name(), health)))
+	w.events.Publish(events.Success(events.Work(work), events.InterpretHealthSucceed, s.id.HealthMessage(f.health)))
 	return f
 }
 
@@ -362,7 +360,7 @@ const interpretAgain = 30 * time.Second
 func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
 
 func (w *Works) publishFailure(work *workv1alpha1.Work, reason string, s observed, err error) {
-	w.events.Publish(events.Warning(events.Reference(workKind, work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
+	w.events.Publish(events.Warning(events.Work(work), reason, fmt.Sprintf("%s: %v", s.name(), err)))
 }
 
 // manifestStatus is what the Work reports of an object; nil if it reports nothing.

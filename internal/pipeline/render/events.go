@@ -54,7 +54,7 @@ func bindingKept(binding workv1alpha2.Binding) events.Event {
 
 // orphaned is the event of a Work without a binding.
 func orphaned(work *workv1alpha1.Work, kind string, binding types.NamespacedName) events.Event {
-	return events.Warning(events.Reference(workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work), events.WorkOrphaned, fmt.Sprintf(
+	return events.Warning(events.Work(work), events.WorkOrphaned, fmt.Sprintf(
 		"%s %s does not exist, and was not seen to be deleted: the Work and its objects stay until the binding is created or the Work is deleted",
 		kind, strings.TrimPrefix(binding.String(), "/")))
 }
