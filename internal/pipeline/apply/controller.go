@@ -31,6 +31,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/starttimes"
 )
 
@@ -256,7 +257,7 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 	if change.Synced {
 		return
 	}
-	at := objects.Place{Cluster: change.Cluster, Resource: change.Resource, Object: change.Object}
+	at := results.Place{Cluster: change.Cluster, Resource: change.Resource, Object: change.Object}
 	reappeared := change.New && a.deletedWorks.reappears(change.Work)
 	unexpected := change.New && (change.Listed || !a.objects.Results.Made(at))
 	switch {

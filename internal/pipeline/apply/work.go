@@ -24,6 +24,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -229,7 +230,7 @@ func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.N
 	if m.Err != nil {
 		return o
 	}
-	var done objects.Entry
+	var done results.Entry
 	err := controlloop.CatchPanic(func() (err error) { // the other manifests are applied
 		done, err = a.objects.Apply(ctx, via, work, m.Object)
 		return err

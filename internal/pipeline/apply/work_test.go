@@ -24,6 +24,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 )
 
 const (
@@ -292,7 +293,7 @@ func TestADefaultOfTheMemberIsNoReasonToWriteAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantRequests("PATCH " + pathA)
-	b.objects.Results.Forget(objects.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
+	b.objects.Results.Forget(results.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}) // as a start does
 	for range 3 {
 		if err := b.look(); err != nil {
 			t.Fatal(err)
@@ -426,11 +427,11 @@ func TestObjectsMissingFromTheStatusAreRemovedToo(t *testing.T) {
 // plane that was killed.
 func TestOnlyAnObjectThatIsNotBeingAppliedEnqueuesItsWork(t *testing.T) {
 	b := newBench(t, cluster())
-	at := objects.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}
+	at := results.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}
 	turnsUp := objectcache.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
 	made := b.objects.Results.Expect(at)
 	b.memberChanged(turnsUp)
-	b.objects.Results.Put(at, objects.Entry{Version: "7"})
+	b.objects.Results.Put(at, results.Entry{Version: "7"})
 	made()
 	b.memberChanged(turnsUp)
 	if n := b.queued(); n != 0 {

@@ -13,6 +13,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
@@ -31,21 +32,21 @@ func (try attempt) drifted() drifted.Object {
 
 // leave records the fields of an object that others changed and that are to stay so by its policy. Done means that nothing is to be
 // written; otherwise try.left has the fields that are to be left out.
-func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructured.Unstructured, d ssa.Difference) (known Entry, done bool, err error) {
-	changed := changedByOthers(d, try.before, try.remembered)
+func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructured.Unstructured, d ssa.Difference) (known results.Entry, done bool, err error) {
+	changed := results.ChangedByOthers(d, try.before, try.remembered)
 	if d.Stale {
 		changed = ssa.Lost(try.Conn.ControlPlane(), body, live)
 	}
 	if changed = drifted.Unlike(body, live, changed); len(changed) == 0 {
-		return Entry{}, false, nil
+		return results.Entry{}, false, nil
 	}
 	if try.Drift == policyv1alpha1.DriftPause {
 		since := w.Drift.Stands(ctx, try.drifted(), body, live, changed, fleetv1alpha1.DriftPaused)
 		switch {
 		case drifted.Acknowledged(try.Acknowledged, since):
-			return Entry{}, false, nil
+			return results.Entry{}, false, nil
 		case d.Stale:
-			return Entry{}, true, heldError{fmt.Errorf("%s has changes of others (%s) and its policy pauses it until they are acknowledged: run flagship drift ack, or set the annotation %s of the template",
+			return results.Entry{}, true, heldError{fmt.Errorf("%s has changes of others (%s) and its policy pauses it until they are acknowledged: run flagship drift ack, or set the annotation %s of the template",
 				ssa.IdentityOf(live), strings.Join(changed[:min(len(changed), maxNamed)], ", "), policyv1alpha1.DriftAcknowledgedAnnotation)}
 		}
 		return w.keep(*try, live, d), true, nil
@@ -55,25 +56,25 @@ func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructur
 		return w.keep(*try, live, d), true, nil
 	}
 	try.left = changed
-	return Entry{}, false, nil
+	return results.Entry{}, false, nil
 }
 
 // keep remembers an object that stays as it is.
-func (w *Writer) keep(try attempt, live *unstructured.Unstructured, d ssa.Difference) Entry {
-	var known Entry
+func (w *Writer) keep(try attempt, live *unstructured.Unstructured, d ssa.Difference) results.Entry {
+	var known results.Entry
 	if try.remembered {
 		known = try.before
 	} else {
-		known.altered = d.Altered // what the member made of it: no reason to write at the next reconcile either
+		known.Altered = d.Altered // what the member made of it: no reason to write at the next reconcile either
 	}
-	known.uid, known.Version, known.hash, known.at = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
+	known.UID, known.Version, known.Hash, known.At = live.GetUID(), live.GetResourceVersion(), try.hash, w.Clock.Now()
 	known.UnknownFields = d.UnknownFields
 	w.Results.Put(try.Place, known)
 	return known
 }
 
 // observeOnly reads an object that is never written.
-func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstructured.Unstructured, cached bool) (Entry, error) {
+func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstructured.Unstructured, cached bool) (results.Entry, error) {
 	self := try.Conn.ControlPlane()
 	if cached && self.OurFields(observed) != nil && self.Other(observed) == "" {
 		return w.observe(ctx, try, observed), nil
@@ -81,11 +82,11 @@ func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstruc
 	live, err := try.client.Get(ctx, try.Object.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return Entry{}, fmt.Errorf("%s is not in the cluster, and its policy only observes it", ssa.IdentityOf(try.desired))
+		return results.Entry{}, fmt.Errorf("%s is not in the cluster, and its policy only observes it", ssa.IdentityOf(try.desired))
 	case err != nil:
-		return Entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
+		return results.Entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
 	case self.Other(live) != "":
-		return Entry{}, fmt.Errorf("%s is managed by another control plane, and is not observed", ssa.IdentityOf(live))
+		return results.Entry{}, fmt.Errorf("%s is managed by another control plane, and is not observed", ssa.IdentityOf(live))
 	}
 	known := w.observe(ctx, try, live)
 	known.Unwatched = true
@@ -93,9 +94,9 @@ func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstruc
 }
 
 // observe records how an object differs that stays as it is whatever is wanted.
-func (w *Writer) observe(ctx context.Context, try attempt, live *unstructured.Unstructured) Entry {
+func (w *Writer) observe(ctx context.Context, try attempt, live *unstructured.Unstructured) results.Entry {
 	w.Drift.Stands(ctx, try.drifted(), try.desired, live, drifted.All(try.desired, live), fleetv1alpha1.DriftReported)
-	known := Entry{uid: live.GetUID(), Version: live.GetResourceVersion(), hash: try.hash, at: w.Clock.Now()}
+	known := results.Entry{UID: live.GetUID(), Version: live.GetResourceVersion(), Hash: try.hash, At: w.Clock.Now()}
 	w.Results.Put(try.Place, known)
 	return known
 }

@@ -20,6 +20,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/replicas"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/services"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
@@ -38,7 +39,7 @@ const (
 
 // target is the member and the resource of one object of a Work.
 type target struct {
-	Place
+	results.Place
 	Access
 	client dynamic.ResourceInterface
 	work   types.NamespacedName
@@ -60,7 +61,7 @@ func (w *Writer) targetOf(ctx context.Context, via Access, work types.Namespaced
 	if t.client, err = via.client(mapping.Resource, obj.GetNamespace()); err != nil {
 		return target{}, err
 	}
-	t.Place = Place{Cluster: via.Conn.Name(), Resource: mapping.Resource, Object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	t.Place = results.Place{Cluster: via.Conn.Name(), Resource: mapping.Resource, Object: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	return t, nil
 }
 
@@ -69,7 +70,7 @@ type attempt struct {
 	target
 	desired    *unstructured.Unstructured
 	hash       string
-	before     Entry
+	before     results.Entry
 	remembered bool
 	inherited  bool // what our predecessors own has been made ours
 	unmarked   bool // the annotations of apply are not written
@@ -82,13 +83,13 @@ type attempt struct {
 
 // Apply makes one object in a member equal to its manifest, without a request if it is already. The entry has what could not be
 // applied of it; an error means that nothing was.
-func (w *Writer) Apply(ctx context.Context, via Access, work types.NamespacedName, desired *unstructured.Unstructured) (Entry, error) {
+func (w *Writer) Apply(ctx context.Context, via Access, work types.NamespacedName, desired *unstructured.Unstructured) (results.Entry, error) {
 	t, err := w.targetOf(ctx, via, work, desired)
 	if meta.IsNoMatchError(err) {
-		return Entry{}, Transient(fmt.Errorf("%s is not served by the cluster: %w", desired.GroupVersionKind(), err))
+		return results.Entry{}, Transient(fmt.Errorf("%s is not served by the cluster: %w", desired.GroupVersionKind(), err))
 	}
 	if err != nil {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	done, err := w.object(ctx, t, desired)
 	if err != nil {
@@ -97,17 +98,17 @@ func (w *Writer) Apply(ctx context.Context, via Access, work types.NamespacedNam
 	return done, t.unseen()
 }
 
-func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Unstructured) (Entry, error) {
+func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Unstructured) (results.Entry, error) {
 	hash, err := ssa.Wanted(replicas.WithoutRetained(desired))
 	if err != nil {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	if w.Retention != nil {
 		hash += w.Retention(desired.GroupVersionKind()) // a record may not hold a dot in it
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
-	try.before, try.remembered = w.Results.get(t.Place)
-	if try.before.hash != hash {
+	try.before, try.remembered = w.Results.Get(t.Place)
+	if try.before.Hash != hash {
 		try.remembered = false
 	}
 	observed, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
@@ -128,60 +129,60 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 }
 
 // lagging returns whether the cache has not seen our last write yet.
-func (w *Writer) lagging(t target, last Entry, observed *unstructured.Unstructured, cached bool) bool {
+func (w *Writer) lagging(t target, last results.Entry, observed *unstructured.Unstructured, cached bool) bool {
 	if cached {
-		return last.newerThan(observed.GetResourceVersion())
+		return last.NewerThan(observed.GetResourceVersion())
 	}
-	return w.Clock.Since(last.at) < lag && !t.Conn.Passed(t.Resource, last.Version)
+	return w.Clock.Since(last.At) < lag && !t.Conn.Passed(t.Resource, last.Version)
 }
 
 // create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is reconciled.
-func (w *Writer) create(ctx context.Context, try attempt) (Entry, error) {
+func (w *Writer) create(ctx context.Context, try attempt) (results.Entry, error) {
 	body := try.desired.DeepCopy()
 	body.SetResourceVersion(neverVersion)
 	made, err := w.send(ctx, try, body, nil, false)
 	if apierrors.IsConflict(err) {
 		return w.examine(ctx, try)
 	}
-	if err == nil && (try.Applied || try.before.lost) {
+	if err == nil && (try.Applied || try.before.Lost) {
 		w.Drift.CreatedAgain(try.drifted())
 	}
 	return made, err
 }
 
 // examine reads an object past the cache, which holds only managed ones, and decides what may be done about it.
-func (w *Writer) examine(ctx context.Context, try attempt) (Entry, error) {
+func (w *Writer) examine(ctx context.Context, try attempt) (results.Entry, error) {
 	live, err := try.client.Get(ctx, try.Object.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isForeignNotFound(err, try.Resource.Resource) {
 		if try.ReadFirst {
 			try.ReadFirst = false
 			return w.create(ctx, try)
 		}
-		return Entry{}, Transient(fmt.Errorf("%s came and went", ssa.IdentityOf(try.desired)))
+		return results.Entry{}, Transient(fmt.Errorf("%s came and went", ssa.IdentityOf(try.desired)))
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
+		return results.Entry{}, fmt.Errorf("reading %s: %w", ssa.IdentityOf(try.desired), try.refused(err))
 	}
 	verdict, err := w.judge(ctx, try, live)
 	if verdict == ssa.Foreign {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	if try.Drift == policyv1alpha1.DriftCreateOnly {
 		return w.observe(ctx, try, live), nil
 	}
 	try.adopted = verdict == ssa.Adopting
 	if live, err = w.inherit(ctx, try, live); err != nil {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	try.inherited = true
 	return w.updateObject(ctx, try, live)
 }
 
 // updateObject brings an object that exists to what it should be.
-func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (Entry, error) {
+func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructured.Unstructured) (results.Entry, error) {
 	verdict, err := w.judge(ctx, try, live)
 	if verdict == ssa.Foreign {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	if try.Drift == policyv1alpha1.DriftCreateOnly {
 		return w.observe(ctx, try, live), nil
@@ -190,11 +191,11 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		verdict = ssa.Adopting
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return Entry{}, Transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", ssa.IdentityOf(live)))
+		return results.Entry{}, Transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", ssa.IdentityOf(live)))
 	}
 	body, err := w.bodyFor(ctx, try, live, verdict)
 	if err != nil {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	d := ssa.Compare(try.Conn.ControlPlane(), body, live, try.hash)
 	if try.unmarked = d.Stale && verdict != ssa.Adopting && unmarked.MayStay(try.Conn.ControlPlane(), try.Drift, live); try.unmarked {
@@ -202,7 +203,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	}
 	if d.UnknownFields && !d.Stale {
 		if d.Stale, err = outgrown(ctx, try, live); err != nil {
-			return Entry{}, err
+			return results.Entry{}, err
 		}
 	}
 	if (try.Drift == policyv1alpha1.DriftReport || try.Drift == policyv1alpha1.DriftPause) && verdict != ssa.Adopting {
@@ -212,12 +213,12 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		}
 		body.SetResourceVersion(live.GetResourceVersion()) // what others change meanwhile is to be left, too
 	}
-	if unchanged(d, try.before, try.remembered) {
+	if results.Unchanged(d, try.before, try.remembered) {
 		w.Drift.Episodes.Stands(try.drifted().Key, nil)
 		return w.keep(try, live, d), nil
 	}
 	if err := w.vet(ctx, try, live); err != nil {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	if try.Conn.ControlPlane().Outdated(live) && !try.inherited {
 		return w.examine(ctx, try) // the cache does not have the owners of the fields
@@ -225,13 +226,13 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	if try.unmarked && !try.Hold.Change {
 		as := unmarked.Body(body, live)
 		if try.unmarked, err = unmarked.KeepsGeneration(ctx, try.client, try.Conn.ControlPlane(), as, live); err != nil {
-			return Entry{}, Transient(err)
+			return results.Entry{}, Transient(err)
 		} else if try.unmarked {
 			return w.send(ctx, try, as, live, true) // with force, as every object without a record
 		}
 	}
 	if err := w.admitShrinkage(try, body, live); err != nil {
-		return Entry{}, err
+		return results.Entry{}, err
 	}
 	body.SetUID(live.GetUID()) // not a new object of the same name
 	_, recorded := ssa.RecordOf(live)
@@ -239,7 +240,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0 && len(try.left) == 0
 	report := func() {}
 	if !d.Stale && len(try.left) == 0 && verdict != ssa.Adopting {
-		report = w.Drift.PutBack(ctx, try.drifted(), body, live, changedByOthers(d, try.before, try.remembered))
+		report = w.Drift.PutBack(ctx, try.drifted(), body, live, results.ChangedByOthers(d, try.before, try.remembered))
 	}
 	if len(try.left) > 0 {
 		body, try.leftPaths = drifted.Without(body, try.left)
@@ -282,13 +283,13 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 }
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
-func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (Entry, error) {
+func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured.Unstructured, force bool) (results.Entry, error) {
 	if live == nil && try.Hold.Create || live != nil && try.Hold.Change {
-		return Entry{}, errDispatchingHeld
+		return results.Entry{}, errDispatchingHeld
 	}
 	defer w.Results.Expect(try.Place)()
 	self := try.Conn.ControlPlane()
-	result := Entry{hash: try.hash}
+	result := results.Entry{Hash: try.hash}
 	var misfits []string
 	var left []fleetv1alpha1.DriftedField
 	schema, read := "", false
@@ -297,16 +298,16 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		got, err := w.patch(ctx, try, body, record, force)
 		if err == nil && len(result.Taken) > 0 {
 			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, record, force) }
-			got, err = services.GiveUpPorts(body, got, func(port string) bool { return w.Results.awaits(try.Place, port) }, again)
+			got, err = services.GiveUpPorts(body, got, func(port string) bool { return w.Results.Awaits(try.Place, port) }, again)
 		}
 		if err == nil {
-			result.uid, result.Version, result.at = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
-			result.unowned = ssa.Unowned(self, try.desired, got)
-			result.altered, _ = ssa.Alterations(self, body, got)
+			result.UID, result.Version, result.At = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()
+			result.Unowned = ssa.Unowned(self, try.desired, got)
+			result.Altered, _ = ssa.Alterations(self, body, got)
 			w.Results.Put(try.Place, result)
 			try.Conn.Saw(try.Resource, got)
 			for _, path := range try.left {
-				delete(result.unowned, path) // it is still drift
+				delete(result.Unowned, path) // it is still drift
 			}
 			if len(try.left) == 0 {
 				w.Drift.Episodes.Stands(try.drifted().Key, left)
@@ -317,7 +318,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		if len(refused.Unknown) > 0 && !read {
 			// It is this schema that has to refuse the fields, not the one before it.
 			if schema, err = try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {
-				return Entry{}, err
+				return results.Entry{}, err
 			}
 			read = true
 			continue
@@ -339,7 +340,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		}
 		found := ssa.ConflictsIn(err)
 		if len(found) == 0 || live == nil {
-			return Entry{}, w.explain(try, err)
+			return results.Entry{}, w.explain(try, err)
 		}
 		theirs, taken := ssa.Triage(found, body, live)
 		if !taken && try.remembered && slices.Equal(theirs, try.before.Conflicts) {
@@ -354,10 +355,10 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		result.Conflicts = append(result.Conflicts, theirs...)
 		force = force || taken
 		if !force && len(theirs) == 0 {
-			return Entry{}, w.explain(try, err)
+			return results.Entry{}, w.explain(try, err)
 		}
 	}
-	return Entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
+	return results.Entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
 }
 
 func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {

@@ -114,13 +114,13 @@ func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms 
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
 	}
 	if cached && live.GetDeletionTimestamp() == nil {
-		switch d := w.Results.deletion(t.Place, live.GetUID()); {
-		case d.times == 0:
-		case w.Clock.Since(d.last) >= min(ConfirmPause<<min(d.times-1, 4), backoff.Longest):
+		switch d := w.Results.Deletion(t.Place, live.GetUID()); {
+		case d.Times == 0:
+		case w.Clock.Since(d.Last) >= min(ConfirmPause<<min(d.Times-1, 4), backoff.Longest):
 			live = nil // the watch may be behind
-		case d.times == 1 && terms.Exclusive:
+		case d.Times == 1 && terms.Exclusive:
 			return Transient(errLeaving)
-		case d.times == 1:
+		case d.Times == 1:
 			return Transient(errUnconfirmed)
 		default:
 			return errStillThere
@@ -203,7 +203,7 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	if ssa.IsNamespace(live) {
 		only.ResourceVersion = &version // others have not changed it meanwhile
 	}
-	times := w.Results.deletes(t.Place, uid, w.Clock.Now()) // before the watch can show its end
+	times := w.Results.Deletes(t.Place, uid, w.Clock.Now()) // before the watch can show its end
 	err := t.client.Delete(ctx, t.Object.Name, metav1.DeleteOptions{Preconditions: only, PropagationPolicy: &policy})
 	w.metrics.Wrote("delete", err)
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/writes"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/starttimes"
 )
@@ -59,7 +60,7 @@ func (NoGuard) OnResume(func(cluster string)) {}
 type Writer struct {
 	WriterDeps
 	metrics *writes.Metrics
-	Results Results
+	Results results.Set
 	doubts  starttimes.ByWork // Works of namespaces of which not everything can be listed
 	// leavingWorks has, by the Work of a namespace, the Works that were seen to leave it, so that everything in it is listed again
 	// only when these are gone.

@@ -1,4 +1,4 @@
-package objects
+package results
 
 import (
 	"slices"
@@ -20,12 +20,12 @@ func TestUnchanged(t *testing.T) {
 		"Nothing":      {"no difference", ssa.Difference{}, nil, true},
 		"Stale":        {"something else is wanted", ssa.Difference{Stale: true}, &Entry{}, false},
 		"DriftNew":     {"drift that is not remembered", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
-		"DriftUnowned": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{unowned: map[string]bool{"/a": true}}, true},
+		"DriftUnowned": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{Unowned: map[string]bool{"/a": true}}, true},
 		"AlteredNew":   {"a value that is not ours", ssa.Difference{Altered: map[string]uint64{"/a": 1}, Unexplained: 1}, nil, false},
 		"Defaulted":    {"a default of the member, after a start", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, nil, true},
-		"AlteredAgain": {"another value than the one that came of the last apply", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 2}}, false},
-		"Normalized":   {"what the member makes of it", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{altered: map[string]uint64{"/a": 1}}, true},
-		"Conflict":     {"a conflict may have gone", ssa.Difference{Open: []string{"/a"}}, &Entry{unowned: map[string]bool{"/a": true}, Conflicts: []ssa.Conflict{{Field: ".a", Manager: "x"}}}, false},
+		"AlteredAgain": {"another value than the one that came of the last apply", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{Altered: map[string]uint64{"/a": 2}}, false},
+		"Normalized":   {"what the member makes of it", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, &Entry{Altered: map[string]uint64{"/a": 1}}, true},
+		"Conflict":     {"a conflict may have gone", ssa.Difference{Open: []string{"/a"}}, &Entry{Unowned: map[string]bool{"/a": true}, Conflicts: []ssa.Conflict{{Field: ".a", Manager: "x"}}}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestUnchanged(t *testing.T) {
 			if tc.before != nil {
 				before = *tc.before
 			}
-			if got := unchanged(tc.difference, before, tc.before != nil); got != tc.want {
+			if got := Unchanged(tc.difference, before, tc.before != nil); got != tc.want {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})
@@ -43,20 +43,20 @@ func TestUnchanged(t *testing.T) {
 // TestLose: an object that is gone was deleted by others if it was applied and its deletion was not requested.
 func TestLose(t *testing.T) {
 	at, other := Place{Cluster: "m1", Object: types.NamespacedName{Name: "a"}}, Place{Cluster: "m1", Object: types.NamespacedName{Name: "b"}}
-	var results Results
-	results.Put(at, Entry{uid: "1"})
-	results.Put(other, Entry{uid: "2"})
-	results.deletes(other, "2", time.Time{})
+	var results Set
+	results.Put(at, Entry{UID: "1"})
+	results.Put(other, Entry{UID: "2"})
+	results.Deletes(other, "2", time.Time{})
 	for _, p := range []Place{at, other, {Cluster: "m2"}} {
 		results.Lose(p)
 	}
-	if e, known := results.get(at); !known || !e.lost || results.Made(at) {
+	if e, known := results.Get(at); !known || !e.Lost || results.Made(at) {
 		t.Errorf("what others deleted is %+v", e)
 	}
-	if e, known := results.get(other); known || results.deletion(other, "2").times != 0 {
+	if e, known := results.Get(other); known || results.Deletion(other, "2").Times != 0 {
 		t.Errorf("what was deleted here is %+v", e)
 	}
-	if results.Put(at, Entry{uid: "3"}); !results.Made(at) {
+	if results.Put(at, Entry{UID: "3"}); !results.Made(at) {
 		t.Error("what was created again is not known")
 	}
 	results.Lose(at)
@@ -67,7 +67,7 @@ func TestLose(t *testing.T) {
 }
 
 func TestChangedByOthers(t *testing.T) {
-	before := Entry{altered: map[string]uint64{"/normalized": 1, "/changed": 1}, unowned: map[string]bool{"/theirs": true}}
+	before := Entry{Altered: map[string]uint64{"/normalized": 1, "/changed": 1}, Unowned: map[string]bool{"/theirs": true}}
 	difference := ssa.Difference{
 		Drifted: []string{"/taken", "/theirs"}, Open: []string{"/open"},
 		Altered: map[string]uint64{"/normalized": 1, "/changed": 2, "/added": 1},
@@ -80,7 +80,7 @@ func TestChangedByOthers(t *testing.T) {
 		"Remembered": {before, true, []string{"/added", "/changed", "/taken"}},
 		"AfterStart": {Entry{}, false, []string{"/taken", "/theirs"}},
 	} {
-		if got := changedByOthers(difference, tc.before, tc.remembered); !slices.Equal(got, tc.want) {
+		if got := ChangedByOthers(difference, tc.before, tc.remembered); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package objects
+package results
 
 import (
 	"slices"
@@ -12,54 +12,55 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// place is where an object is.
+// Place is where an object is.
 type Place struct {
 	Cluster  string
 	Resource schema.GroupVersionResource
 	Object   types.NamespacedName
 }
 
-// entry is what came of the last apply of an object.
+// Entry is what came of the last apply of an object.
 type Entry struct {
-	uid     types.UID
+	UID     types.UID
 	Version string // resourceVersion afterwards
-	hash    string // of what was wanted
-	at      time.Time
-	// unowned are the paths that we do not own although we applied them: left to others, or not kept by the server.
-	unowned map[string]bool
-	// altered are the paths that the member gave another value than we applied, with a hash of it.
-	altered   map[string]uint64
+	Hash    string // of what was wanted
+	At      time.Time
+	// Unowned are the paths that we do not own although we applied them: left to others, or not kept by the server.
+	Unowned map[string]bool
+	// Altered are the paths that the member gave another value than we applied, with a hash of it.
+	Altered   map[string]uint64
 	Conflicts []ssa.Conflict
 	Dropped   []string
 	// Taken are the node ports that the member refused.
 	Taken []ssa.TakenPort
-	// unknownFields means that the member does not know some field, so that its schema is compared again later.
+	// UnknownFields means that the member does not know some field, so that its schema is compared again later.
 	UnknownFields bool
 	// Unwatched means that the object is not managed, so that it has to be read again.
 	Unwatched bool
-	// lost means that others deleted the object. Nothing else is set then.
-	lost bool
+	// Lost means that others deleted the object. Nothing else is set then.
+	Lost bool
 }
 
-// Results holds the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags
+// Set has the results of applies. Nothing in it is needed for being right: it spares requests while a watch lags
 // behind our own writes, and repeated requests that cannot succeed.
-type Results struct {
+type Set struct {
 	mu      sync.Mutex
 	entries map[Place]Entry
 	pending map[Place]int // requests without an answer yet
 	// deletions are those that were requested, until the watch shows their end.
-	deletions map[Place]deletion
+	deletions map[Place]Deletion
 }
 
-// deletion is one of an object, which may have been requested several times.
-type deletion struct {
-	uid   types.UID
-	last  time.Time
-	times int
+// Deletion is one of an object, which may have been requested several times.
+type Deletion struct {
+	uid types.UID
+	// Last is when it was requested last, and Times how often.
+	Last  time.Time
+	Times int
 }
 
 // Expect records a request that may create an object, until the function it returns is called.
-func (l *Results) Expect(p Place) (done func()) {
+func (l *Set) Expect(p Place) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pending == nil {
@@ -76,29 +77,30 @@ func (l *Results) Expect(p Place) (done func()) {
 }
 
 // Made returns whether an object is being applied, or was applied by this process.
-func (l *Results) Made(p Place) bool {
+func (l *Set) Made(p Place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, known := l.entries[p]
-	return known && !e.lost || l.pending[p] > 0
+	return known && !e.Lost || l.pending[p] > 0
 }
 
 // Pending returns whether an object is being applied.
-func (l *Results) Pending(p Place) bool {
+func (l *Set) Pending(p Place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pending[p] > 0
 }
 
-func (l *Results) get(p Place) (Entry, bool) {
+// Get returns what came of the last apply of an object, and whether that is known.
+func (l *Set) Get(p Place) (Entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.entries[p]
 	return e, ok
 }
 
-// awaits returns whether the member has refused a node port to another object of the same kind.
-func (l *Results) awaits(p Place, number string) bool {
+// Awaits returns whether the member has refused a node port to another object of the same kind.
+func (l *Set) Awaits(p Place, number string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := false
@@ -109,7 +111,8 @@ func (l *Results) awaits(p Place, number string) bool {
 	return found
 }
 
-func (l *Results) Put(p Place, e Entry) {
+// Put keeps what came of an apply.
+func (l *Set) Put(p Place, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries == nil {
@@ -118,7 +121,8 @@ func (l *Results) Put(p Place, e Entry) {
 	l.entries[p] = e
 }
 
-func (l *Results) Forget(p Place) {
+// Forget drops everything about an object.
+func (l *Set) Forget(p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, p)
@@ -127,45 +131,45 @@ func (l *Results) Forget(p Place) {
 
 // Lose forgets an object that is gone. If it was applied, and its deletion was not requested here, that is remembered until it is applied
 // again or its Work is gone: in the place of what was known of it.
-func (l *Results) Lose(p Place) {
+func (l *Set) Lose(p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e, known := l.entries[p]; known && l.deletions[p].uid != e.uid {
-		l.entries[p] = Entry{lost: true}
+	if e, known := l.entries[p]; known && l.deletions[p].uid != e.UID {
+		l.entries[p] = Entry{Lost: true}
 		return
 	}
 	delete(l.entries, p)
 	delete(l.deletions, p)
 }
 
-// deletes records that a deletion is requested, and returns how often it has been.
-func (l *Results) deletes(p Place, uid types.UID, now time.Time) int {
+// Deletes records that a deletion is requested, and returns how often it has been.
+func (l *Set) Deletes(p Place, uid types.UID, now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d := l.deletions[p]
 	if d.uid != uid {
-		d = deletion{uid: uid}
+		d = Deletion{uid: uid}
 	}
-	d.last, d.times = now, d.times+1
+	d.Last, d.Times = now, d.Times+1
 	if l.deletions == nil {
-		l.deletions = map[Place]deletion{}
+		l.deletions = map[Place]Deletion{}
 	}
 	l.deletions[p] = d
-	return d.times
+	return d.Times
 }
 
-// deletion returns the deletion of an object that was requested; the zero value if there is none.
-func (l *Results) deletion(p Place, uid types.UID) deletion {
+// Deletion returns the deletion of an object that was requested; the zero value if there is none.
+func (l *Set) Deletion(p Place, uid types.UID) Deletion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := l.deletions[p]; d.uid == uid {
 		return d
 	}
-	return deletion{}
+	return Deletion{}
 }
 
 // ForgetCluster drops everything about a cluster that is gone.
-func (l *Results) ForgetCluster(cluster string) {
+func (l *Set) ForgetCluster(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for p := range l.entries {
@@ -180,23 +184,23 @@ func (l *Results) ForgetCluster(cluster string) {
 	}
 }
 
-// newerThan returns whether the entry is newer than a cached object of that version.
-func (e Entry) newerThan(version string) bool {
+// NewerThan returns whether the entry is newer than a cached object of that version.
+func (e Entry) NewerThan(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(e.Version, version)
 	return err == nil && order > 0
 }
 
-// changedByOthers are the paths of fields that were as they should be at the last apply and are not any more, in order. After a start it
+// ChangedByOthers are the paths of fields that were as they should be at the last apply and are not any more, in order. After a start it
 // is not known which values the member gave at the last apply: a value that was changed under our own name is not among them then.
-func changedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
+func ChangedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
 	var paths []string
 	for _, path := range d.Drifted {
-		if !before.unowned[path] {
+		if !before.Unowned[path] {
 			paths = append(paths, path)
 		}
 	}
 	for path, value := range d.Altered {
-		if last, known := before.altered[path]; remembered && (!known || last != value) {
+		if last, known := before.Altered[path]; remembered && (!known || last != value) {
 			paths = append(paths, path)
 		}
 	}
@@ -204,8 +208,8 @@ func changedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
 	return paths
 }
 
-// unchanged returns whether another apply would change nothing. Before is what is remembered of the last one.
-func unchanged(d ssa.Difference, before Entry, remembered bool) bool {
+// Unchanged returns whether another apply would change nothing. Before is what is remembered of the last one.
+func Unchanged(d ssa.Difference, before Entry, remembered bool) bool {
 	if d.Stale {
 		return false
 	}
@@ -214,13 +218,13 @@ func unchanged(d ssa.Difference, before Entry, remembered bool) bool {
 		return len(d.Drifted) == 0 && len(d.Open) == 0 && d.Unexplained == 0
 	}
 	for path, value := range d.Altered {
-		if last, known := before.altered[path]; !known || last != value {
+		if last, known := before.Altered[path]; !known || last != value {
 			return false
 		}
 	}
 	for _, paths := range [][]string{d.Drifted, d.Open} {
 		for _, path := range paths {
-			if !before.unowned[path] {
+			if !before.Unowned[path] {
 				return false
 			}
 		}
