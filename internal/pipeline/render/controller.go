@@ -34,6 +34,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/triggers"
 )
 
 const (
@@ -83,7 +84,7 @@ type Reconciler struct {
 	composer *compose.Composer
 	// writes are the Works that this reconciler wrote: a Work is read as it was written last, and the event of a write reconciles nothing.
 	writes     expectations.Writes[*workv1alpha1.Work]
-	triggers   *triggers
+	triggers   *triggers.Triggers
 	orphans    *orphans
 	moves      *moves
 	namespaced bool
@@ -111,7 +112,7 @@ func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans 
 	deps.Conversion = conversion.OrUnchanged(deps.Conversion)
 	return &Reconciler{
 		deps: deps, client: cached, live: live, orphans: orphans, moves: newMoves(), namespaced: namespaced,
-		triggers: &triggers{reader: cached, templates: deps.Templates, conversion: deps.Conversion, namespaced: namespaced},
+		triggers: &triggers.Triggers{Reader: cached, Templates: deps.Templates, Conversion: deps.Conversion, Namespaced: namespaced},
 		composer: &compose.Composer{Interpreter: deps.Interpreter, Conversion: deps.Conversion, NewID: deps.NewID},
 	}
 }
@@ -123,16 +124,16 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Named(name).
 		Watches(r.newBinding("", ""), r.bindingEvents(), builder.WithPredicates(bindingChanges())).
 		Watches(&workv1alpha1.Work{}, r.workChanges()).
-		Watches(&clusterv1alpha1.Cluster{}, t.clusterChanges()).
-		Watches(&policyv1alpha1.ClusterOverridePolicy{}, t.policyChanges())
+		Watches(&clusterv1alpha1.Cluster{}, t.ClusterChanges()).
+		Watches(&policyv1alpha1.ClusterOverridePolicy{}, t.PolicyChanges())
 	if r.namespaced {
-		b = b.Watches(&policyv1alpha1.OverridePolicy{}, t.policyChanges())
+		b = b.Watches(&policyv1alpha1.OverridePolicy{}, t.PolicyChanges())
 	}
 	if r.deps.Changes != nil {
-		b = b.WatchesRawSource(t.meaningChanges(r.deps.Changes))
+		b = b.WatchesRawSource(t.MeaningChanges(r.deps.Changes))
 	}
 	if r.namespaced && r.deps.MayStore != nil {
-		b = b.WatchesRawSource(t.space(r.deps.OnSpace))
+		b = b.WatchesRawSource(t.Space(r.deps.OnSpace))
 	}
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,
@@ -150,7 +151,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 // Reconcile makes the Works of one binding what they should be.
 func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	if q == (reconcile.Request{}) {
-		return reconcile.Result{}, r.triggers.repeats.Reconcile(ctx)
+		return reconcile.Result{}, r.triggers.Repeats.Reconcile(ctx)
 	}
 	controlloop.About(ctx, q.String())
 	again, binding := time.Duration(0), r.newBinding("", "")

@@ -148,14 +148,21 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
+type builderIndexer struct{ *fake.ClientBuilder }
+
+func (b builderIndexer) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	b.WithIndex(obj, field, extract)
+	return nil
+}
+
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
 	s := &stage{t: t, templates: fakeTemplates{}}
 	s.put(parse(t, nginx))
 	builder := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha1.Work{}, &workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{})
-	for _, i := range indexes() {
-		builder = builder.WithIndex(i.object, i.field, i.extract)
+	if err := Indexes(t.Context(), builderIndexer{builder}); err != nil {
+		t.Fatal(err)
 	}
 	s.client = interceptor.NewClient(builder.Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {

@@ -61,12 +61,12 @@ func TestAMoveLeavesTheOldCopyUntilTheNewOneIsHealthy(t *testing.T) {
 	wantWrites(t, "the new copy is ordered", writes, "create "+workM2)
 	s.reports(s.work("m2"), workv1alpha1.ResourceUnhealthy)
 	wantWrites(t, "the new copy is not healthy", s.mustReconcile(binding))
-	if key := requestFor(binding); !s.reconciler.moves.has(key.NamespacedName) {
+	if !s.reconciler.moves.has(client.ObjectKeyFromObject(binding)) {
 		t.Error("events of the new copy would not be handled")
 	}
 	s.reports(s.work("m2"), workv1alpha1.ResourceHealthy)
 	wantWrites(t, "it is healthy now", s.mustReconcile(binding), "delete "+workM1)
-	if key := requestFor(binding); s.reconciler.moves.has(key.NamespacedName) {
+	if s.reconciler.moves.has(client.ObjectKeyFromObject(binding)) {
 		t.Error("a move that is over is remembered")
 	}
 }

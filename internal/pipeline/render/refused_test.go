@@ -16,6 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/triggers"
 )
 
 func TestATemplateThatIsTooLargeHasOneEvent(t *testing.T) {
@@ -97,10 +98,10 @@ func TestANamespaceAtItsLimitWaits(t *testing.T) {
 
 	woken := map[string]bool{}
 	var wake func(string) bool
-	triggers := &triggers{reader: s.client, namespaced: true}
+	triggers := &triggers.Triggers{Reader: s.client, Namespaced: true}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
-	if err := triggers.space(func(w func(string) bool) { wake = w }).Start(t.Context(), queue); err != nil {
+	if err := triggers.Space(func(w func(string) bool) { wake = w }).Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	for _, namespace := range []string{"other", "default"} {

@@ -24,9 +24,9 @@ func Steps(c client.Client, deps Deps) []controlloop.Steps[reconcile.Request] {
 		steps = append(steps, controlloop.Steps[reconcile.Request]{Reconciler: r, Watches: []controlloop.Watch[reconcile.Request]{
 			binding(r.bindingEvents(), bindingChanges()),
 			controlloop.OnAny[*workv1alpha1.Work](r.workChanges(), nil),
-			controlloop.OnAny[*clusterv1alpha1.Cluster](r.triggers.clusterChanges(), nil),
-			controlloop.OnAny[*policyv1alpha1.ClusterOverridePolicy](r.triggers.policyChanges(), nil),
-			controlloop.OnAny[*policyv1alpha1.OverridePolicy](r.triggers.policyChanges(), nil),
+			controlloop.OnAny[*clusterv1alpha1.Cluster](r.triggers.ClusterChanges(), nil),
+			controlloop.OnAny[*policyv1alpha1.ClusterOverridePolicy](r.triggers.PolicyChanges(), nil),
+			controlloop.OnAny[*policyv1alpha1.OverridePolicy](r.triggers.PolicyChanges(), nil),
 		}})
 	}
 	return steps

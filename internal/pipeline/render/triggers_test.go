@@ -19,10 +19,11 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/triggers"
 )
 
 // fleet is a stage with three bindings: web (label app=web) in m1 and m2, db in m2, and config in m1 of namespace other.
-func fleet(t *testing.T) (*stage, *triggers) {
+func fleet(t *testing.T) (*stage, *triggers.Triggers) {
 	t.Helper()
 	binding := func(namespace, kind, name string, clusters ...string) *workv1alpha2.ResourceBinding {
 		b := nginxBinding(clusters...)
@@ -37,7 +38,7 @@ func fleet(t *testing.T) (*stage, *triggers) {
 	)...)
 	s.put(parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: {app: web}}}"))
 	s.put(parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: api, namespace: other}}"))
-	return s, &triggers{reader: s.client, templates: s.templates, conversion: s.reconciler.deps.Conversion, namespaced: true}
+	return s, &triggers.Triggers{Reader: s.client, Templates: s.templates, Conversion: s.reconciler.deps.Conversion, Namespaced: true}
 }
 
 func newQueue() queue {
@@ -88,8 +89,8 @@ func TestPolicyChangesReachWhatTheyTouch(t *testing.T) {
 				policy = &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace}, Spec: tc.spec}
 			}
 			for verb, send := range map[string]func(queue){
-				"create": func(q queue) { triggers.policyChanges().Create(t.Context(), crevent.CreateEvent{Object: policy}, q) },
-				"delete": func(q queue) { triggers.policyChanges().Delete(t.Context(), crevent.DeleteEvent{Object: policy}, q) },
+				"create": func(q queue) { triggers.PolicyChanges().Create(t.Context(), crevent.CreateEvent{Object: policy}, q) },
+				"delete": func(q queue) { triggers.PolicyChanges().Delete(t.Context(), crevent.DeleteEvent{Object: policy}, q) },
 			} {
 				q := newQueue()
 				send(q)
@@ -98,8 +99,8 @@ func TestPolicyChangesReachWhatTheyTouch(t *testing.T) {
 				}
 			}
 			q := newQueue()
-			triggers.policyChanges().Create(t.Context(), crevent.CreateEvent{Object: policy, IsInInitialList: true}, q)
-			triggers.policyChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: policy, ObjectNew: policy}, q)
+			triggers.PolicyChanges().Create(t.Context(), crevent.CreateEvent{Object: policy, IsInInitialList: true}, q)
+			triggers.PolicyChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: policy, ObjectNew: policy}, q)
 			if got := drain(q); len(got) != 0 {
 				t.Errorf("nothing changed, but %v are queued", got)
 			}
@@ -112,7 +113,7 @@ func TestPolicyUpdateReachesOldAndNew(t *testing.T) {
 	before := &policyv1alpha1.ClusterOverridePolicy{Spec: policyv1alpha1.OverrideSpec{ResourceSelectors: selecting("Deployment", "api", nil)}}
 	after := &policyv1alpha1.ClusterOverridePolicy{Spec: policyv1alpha1.OverrideSpec{ResourceSelectors: selecting("StatefulSet", "db", nil)}}
 	q := newQueue()
-	triggers.policyChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+	triggers.PolicyChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
 	if diff := cmp.Diff([]string{"other/api-deployment", "shop/db-statefulset"}, drain(q)); diff != "" {
 		t.Errorf("what was overridden and what now is (-want +got):\n%s", diff)
 	}
@@ -130,7 +131,7 @@ func TestClusterChangesReachWhatTheyTouch(t *testing.T) {
 	}
 	update := func(name string, before, after map[string]string) []string {
 		q := newQueue()
-		triggers.clusterChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: cluster(name, before), ObjectNew: cluster(name, after)}, q)
+		triggers.ClusterChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: cluster(name, before), ObjectNew: cluster(name, after)}, q)
 		return drain(q)
 	}
 	goldLabel := map[string]string{"tier": "gold"}
@@ -144,13 +145,13 @@ func TestClusterChangesReachWhatTheyTouch(t *testing.T) {
 		t.Errorf("nothing goes to m3, but %v are queued", got)
 	}
 	q := newQueue()
-	triggers.clusterChanges().Create(t.Context(), crevent.CreateEvent{Object: cluster("m1", nil)}, q)
+	triggers.ClusterChanges().Create(t.Context(), crevent.CreateEvent{Object: cluster("m1", nil)}, q)
 	if diff := cmp.Diff([]string{"other/api-deployment", "shop/web-deployment"}, drain(q)); diff != "" {
 		t.Errorf("a cluster appears that bindings wait for (-want +got):\n%s", diff)
 	}
 	another := cluster("m1", nil)
 	another.UID = "another"
-	triggers.clusterChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: cluster("m1", nil), ObjectNew: another}, q)
+	triggers.ClusterChanges().Update(t.Context(), crevent.UpdateEvent{ObjectOld: cluster("m1", nil), ObjectNew: another}, q)
 	if diff := cmp.Diff([]string{"other/api-deployment", "shop/web-deployment"}, drain(q)); diff != "" {
 		t.Errorf("a cluster was made anew under the name of one (-want +got):\n%s", diff)
 	}
@@ -347,11 +348,11 @@ func (r *failingReader) List(ctx context.Context, list client.ObjectList, option
 // TestEventsAreNotLostWhenAListFails: a worker repeats what a handler of events could not do.
 func TestEventsAreNotLostWhenAListFails(t *testing.T) {
 	s, triggers := fleet(t)
-	triggers.reader = &failingReader{s.client, 2}
+	triggers.Reader = &failingReader{s.client, 2}
 	s.reconciler.triggers = triggers
 	q := newQueue()
 	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m2"}}
-	triggers.clusterChanges().Create(t.Context(), crevent.CreateEvent{Object: cluster}, q)
+	triggers.ClusterChanges().Create(t.Context(), crevent.CreateEvent{Object: cluster}, q)
 	if got := drain(q); !slices.Equal(got, []string{"/"}) {
 		t.Fatalf("enqueued are %v, want the request for what failed", got)
 	}
