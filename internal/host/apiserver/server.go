@@ -25,6 +25,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/chain"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
@@ -234,7 +235,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	credentials.Poll(config.KubeAPIs.ControlPlane.Generic.SecureServing, &config.KubeAPIs.ControlPlane.ClusterAuthenticationInfo)
-	if err := authorize(config, cfg.Authorizer); err != nil {
+	if err := chain.Authorize(config, cfg.Authorizer); err != nil {
 		return nil, err
 	}
 	if cfg.DialPods != nil {
@@ -249,7 +250,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 			return storage.AwaitCaches(stored.Direct.Wrap(getter))
 		}
 	}
-	wrapStorage(config, wrap)
+	chain.WrapStorage(config, wrap)
 	if cfg.Role == Hub {
 		builtin := config.KubeAPIs.ControlPlane.Generic
 		builtin.RESTOptionsGetter = replicasets.Derive(builtin.RESTOptionsGetter, plain)
@@ -285,9 +286,9 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 }
 
 // serve builds the servers and runs them until the context ends, then everything in undo, which waits for following.
-func (s *Server) serve(running context.Context, following *sync.WaitGroup, config *app.Config, wrap wrapper, undo *cleanups) error {
-	var own *hubGroups
-	host := nativeHost(config, wrap)
+func (s *Server) serve(running context.Context, following *sync.WaitGroup, config *app.Config, wrap chain.Wrapper, undo *cleanups) error {
+	var own *chain.Groups
+	host := chain.Host(config, wrap)
 	if s.cfg.Role == Hub {
 		client, err := kubernetes.NewForConfig(s.loopback)
 		if err != nil {
@@ -297,30 +298,31 @@ func (s *Server) serve(running context.Context, following *sync.WaitGroup, confi
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		}
 		searching := search.New(s.cfg.Search, func() *rest.Config { return s.local }, s.loopback)
-		own = &hubGroups{answers: s.cfg.Answers, search: searching, Options: clusters.Options{
+		own = &chain.Groups{Answers: s.cfg.Answers, Search: searching, Options: clusters.Options{
 			Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}, Tunnels: s.cfg.Tunnels,
 			Everywhere: searching.Everywhere,
 		}}
 	}
-	var further groupBuilder
+	var further chain.Builder
 	if s.cfg.Group != nil {
 		further = func(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 			return s.cfg.Group(host, next)
 		}
 	}
-	linked, err := link(config, own, further, s.wrap)
+	linked, err := chain.Link(config, own, further, s.wrap)
 	if err != nil {
 		return err
 	}
-	s.defines, s.works = linked.defines, linked.works
-	prepared, err := linked.front.PrepareRun()
+	s.defines, s.works = linked.Defines, linked.Works
+	linked.Front.GenericAPIServer.ShutdownTimeout = hangUp
+	prepared, err := linked.Front.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("preparing the API server: %w", err)
 	}
-	if s.local, err = s.inProcess(linked.front.GenericAPIServer.Handler); err != nil {
+	if s.local, err = s.inProcess(linked.Front.GenericAPIServer.Handler); err != nil {
 		return err
 	}
-	linked.publishDocuments(running, following)
+	linked.PublishDocuments(running, following)
 	following.Go(func() { s.requests.Run(s.stopping, s.drained) })
 	following.Go(func() {
 		<-s.stopping
@@ -380,8 +382,8 @@ func (c *cleanups) run() {
 }
 
 // wrap adds this package's own handlers in front of upstream's.
-func (s *Server) wrap(api http.Handler, linked *chain) http.Handler {
-	api = filters.RefuseProtobuf(api, linked.isCustomResource)
+func (s *Server) wrap(api http.Handler, linked *chain.Chain) http.Handler {
+	api = filters.RefuseProtobuf(api, linked.IsCustomResource)
 	if s.cfg.Role == Hub {
 		api = filters.Narrow(filters.RefusePodWatch(api))
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package chain
 
 import (
 	"context"
@@ -37,29 +37,29 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works/local"
 )
 
-// chain is the API servers of one process, each handing what it does not know to the next: the
+// Chain is the API servers of one process, each handing what it does not know to the next: the
 // aggregator in front, then the built-in kinds, then those of the hub, then custom resources.
-type chain struct {
-	front      *aggregatorapiserver.APIAggregator
+type Chain struct {
+	Front      *aggregatorapiserver.APIAggregator
 	extensions *apiextensionsapiserver.CustomResourceDefinitions
-	// works reads and writes Works and bindings without requests; nil for a member.
-	works *local.Storage
+	// Works reads and writes Works and bindings without requests; nil for a member.
+	Works *local.Storage
 }
 
-// hubGroups is what the native groups of a hub need.
-type hubGroups struct {
+// Groups is what the native groups of a hub need.
+type Groups struct {
 	clusters.Options
-	answers questions.Answers
-	search  *search.Server
+	Answers questions.Answers
+	Search  *search.Server
 }
 
-// groupBuilder builds a server that hands what it does not serve to next.
-type groupBuilder func(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
+// Builder builds a server that hands what it does not serve to next.
+type Builder func(next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error)
 
-// link connects the servers, with the native groups of the hub unless own is nil, and with a further group unless that is nil. wrap is
+// Link connects the servers, with the native groups of the hub unless own is nil, and with a further group unless that is nil. wrap is
 // put around everything the front serves, behind authentication and authorization.
-func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(http.Handler, *chain) http.Handler) (*chain, error) {
-	linked := &chain{}
+func Link(config *app.Config, own *Groups, further Builder, wrap func(http.Handler, *Chain) http.Handler) (*Chain, error) {
+	linked := &Chain{}
 	generic := &config.Aggregator.GenericConfig.Config
 	protect := generic.BuildHandlerChainFunc
 	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
@@ -96,7 +96,7 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 	}
 	var claims *genericapiserver.GenericAPIServer
 	if own != nil {
-		if next, linked.works, err = works.New(own.Host, next); err != nil {
+		if next, linked.Works, err = works.New(own.Host, next); err != nil {
 			return nil, err
 		}
 		if next, err = clusters.New(own.Options, next); err != nil {
@@ -114,13 +114,13 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 	var local genericapiserver.DelegationTarget = builtin.ControlPlane.GenericAPIServer
 	if own != nil {
 		local = resourceclaims.InFront(local, claims)
-		answering, err := questions.New(own.Host, own.answers)
+		answering, err := questions.New(own.Host, own.Answers)
 		if err != nil {
 			return nil, err
 		}
-		local = own.search.InFront(questions.InFront(local, answering))
+		local = own.Search.InFront(questions.InFront(local, answering))
 	}
-	linked.front, err = controlplaneapiserver.CreateAggregatorServer(
+	linked.Front, err = controlplaneapiserver.CreateAggregatorServer(
 		completed.Aggregator,
 		local,
 		linked.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions(),
@@ -131,31 +131,30 @@ func link(config *app.Config, own *hubGroups, further groupBuilder, wrap func(ht
 	if err != nil {
 		return nil, fmt.Errorf("building the aggregator: %w", err)
 	}
-	linked.front.GenericAPIServer.ShutdownTimeout = hangUp
 	return linked, nil
 }
 
-// isCustomResource returns whether the resource is a custom one, or has no other form than one.
-func (c *chain) isCustomResource(group, resource string) bool {
+// IsCustomResource returns whether the resource is a custom one, or has no other form than one.
+func (c *Chain) IsCustomResource(group, resource string) bool {
 	switch group {
 	case "":
 		return false
 	case works.Group:
 		return true
 	}
-	return c.defines(schema.GroupResource{Group: group, Resource: resource})
+	return c.Defines(schema.GroupResource{Group: group, Resource: resource})
 }
 
-// defines returns whether there is a definition of the resource.
-func (c *chain) defines(resource schema.GroupResource) bool {
+// Defines returns whether there is a definition of the resource.
+func (c *Chain) Defines(resource schema.GroupResource) bool {
 	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	_, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
 	return err == nil
 }
 
-// publishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
+// PublishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
 // prepared and do not run yet: a hook that starts upstream's controller looks then whether there is anything to feed.
-func (c *chain) publishDocuments(ctx context.Context, running *sync.WaitGroup) {
+func (c *Chain) PublishDocuments(ctx context.Context, running *sync.WaitGroup) {
 	service := c.extensions.GenericAPIServer.OpenAPIV3VersionedService
 	if service == nil {
 		return
@@ -200,9 +199,9 @@ func priorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriori
 	return all
 }
 
-// nativeHost is what the servers of native groups share with that of the built-in kinds, taken before its configuration is
+// Host is what the servers of native groups share with that of the built-in kinds, taken before its configuration is
 // completed.
-func nativeHost(config *app.Config, wrap wrapper) native.Host {
+func Host(config *app.Config, wrap Wrapper) native.Host {
 	host := native.Host{
 		Config:      *config.KubeAPIs.ControlPlane.Generic,
 		Informers:   config.KubeAPIs.ControlPlane.VersionedInformers,
@@ -213,9 +212,9 @@ func nativeHost(config *app.Config, wrap wrapper) native.Host {
 	return host
 }
 
-// authorize completes the authorizers that the options name, which upstream makes by their modes only: they wait for what they read, and
+// Authorize completes the authorizers that the options name, which upstream makes by their modes only: they wait for what they read, and
 // first, if it is not nil, comes before them.
-func authorize(config *app.Config, first authorizer.Authorizer) error {
+func Authorize(config *app.Config, first authorizer.Authorizer) error {
 	roles := config.KubeAPIs.ControlPlane.VersionedInformers
 	for _, server := range []*genericapiserver.Config{
 		config.KubeAPIs.ControlPlane.Generic, &config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config,
@@ -236,11 +235,11 @@ func authorize(config *app.Config, first authorizer.Authorizer) error {
 	return nil
 }
 
-// wrapper changes how objects are stored.
-type wrapper = func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
+// Wrapper changes how objects are stored.
+type Wrapper = func(generic.RESTOptionsGetter) generic.RESTOptionsGetter
 
-// wrapStorage changes how built-in kinds and custom resources are stored.
-func wrapStorage(config *app.Config, wrap wrapper) {
+// WrapStorage changes how built-in kinds and custom resources are stored.
+func WrapStorage(config *app.Config, wrap Wrapper) {
 	builtin := config.KubeAPIs.ControlPlane.Generic
 	builtin.RESTOptionsGetter = wrap(builtin.RESTOptionsGetter)
 	for _, server := range []*genericapiserver.RecommendedConfig{config.ApiExtensions.GenericConfig, config.Aggregator.GenericConfig} {
