@@ -62,7 +62,7 @@ func (c *call) get(ctx context.Context) error {
 		query.Set("includeObject", include)
 	}
 	cluster, object, err := c.find(ctx, c.path, query, c.accept)
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, merge.ErrTooLarge) {
 		err = apierrors.NewRequestEntityTooLargeError(err.Error())
 	}
 	if err != nil {

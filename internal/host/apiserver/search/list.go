@@ -39,7 +39,7 @@ func (c *call) page(ctx context.Context, cluster, accept string, limit int, toke
 			query.Set("continue", token)
 		}
 		list, err := c.read(ctx, cluster, c.path, query, accept)
-		if errors.Is(err, errTooLarge) && limit > 1 {
+		if errors.Is(err, merge.ErrTooLarge) && limit > 1 {
 			limit /= 2
 			continue
 		}

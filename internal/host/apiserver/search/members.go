@@ -18,13 +18,13 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/rest"
 	"k8s.io/streaming/pkg/httpstream"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
@@ -34,14 +34,9 @@ const (
 	memberPatience = 5 * time.Second
 	// memberConcurrency is how many members are read at a time for one request.
 	memberConcurrency = 8
-	// memberBytes bounds what is held in memory of the answer of one member, in bytes.
-	memberBytes = 8 << 20
 	// metadataOnly is how a member is asked for as little as possible.
 	metadataOnly = "application/json;as=PartialObjectMetadata%s;g=meta.k8s.io;v=v1"
 )
-
-// errTooLarge is the error of an answer of more than memberBytes.
-var errTooLarge = fmt.Errorf("the answer of the member has more than %d MiB", memberBytes>>20)
 
 // actAs makes header a request of this process for the caller.
 func (c *call) actAs(header http.Header, token string) {
@@ -120,28 +115,11 @@ func (c *call) send(ctx context.Context, method, cluster, path string, query url
 func (c *call) read(ctx context.Context, cluster, path string, query url.Values, accept string) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	response, err := c.send(ctx, http.MethodGet, cluster, path, query, http.Header{"Accept": {accept}}, nil) //nolint:bodyclose // decode closes it
+	response, err := c.send(ctx, http.MethodGet, cluster, path, query, http.Header{"Accept": {accept}}, nil) //nolint:bodyclose // Decode closes it
 	if err != nil {
 		return nil, err
 	}
-	return decode(response)
-}
-
-// decode reads the object of an answer and closes it.
-func decode(response *http.Response) (map[string]any, error) {
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, memberBytes+1))
-	if err != nil {
-		return nil, apierrors.NewServiceUnavailable("reading the answer of the member: " + err.Error())
-	}
-	if len(text) > memberBytes {
-		return nil, errTooLarge
-	}
-	var object map[string]any
-	if err := utiljson.Unmarshal(text, &object); err != nil {
-		return nil, apierrors.NewServiceUnavailable("the answer of the member is no object: " + err.Error())
-	}
-	return object, nil
+	return merge.Decode(response)
 }
 
 // each calls read for every cluster, several at a time, and returns the errors by cluster.

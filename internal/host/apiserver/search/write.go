@@ -58,15 +58,15 @@ func (c *call) write(ctx context.Context, cluster string) error {
 	if body, err = c.translate(body, header, cluster); err != nil {
 		return err
 	}
-	response, err := c.send(ctx, c.request.Method, cluster, c.path, c.request.URL.Query(), header, bytes.NewReader(body)) //nolint:bodyclose // decode closes it
+	response, err := c.send(ctx, c.request.Method, cluster, c.path, c.request.URL.Query(), header, bytes.NewReader(body)) //nolint:bodyclose // Decode closes it
 	if err != nil {
 		return err
 	}
 	for _, text := range response.Header.Values("Warning") {
 		c.writer.Header().Add("Warning", text)
 	}
-	object, err := decode(response)
-	if errors.Is(err, errTooLarge) {
+	object, err := merge.Decode(response)
+	if errors.Is(err, merge.ErrTooLarge) {
 		return apierrors.NewInternalError(err)
 	}
 	if err != nil {
