@@ -46,11 +46,11 @@ type follower struct {
 
 // Start implements manager.Runnable.
 func (c *follower) Start(ctx context.Context) error {
-	scripts, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterCustomization{}, c.feedScripts)
+	scripts, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterCustomization{}, c.readScripts)
 	if err != nil {
 		return err
 	}
-	webhooks, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterWebhookConfiguration{}, c.feedWebhooks)
+	webhooks, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterWebhookConfiguration{}, c.readWebhooks)
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (c Loader) Load(ctx context.Context) error {
 // NeedLeaderElection is false: every replica has the customizations, so that it can take over at once.
 func (c *follower) NeedLeaderElection() bool { return false }
 
-// follow calls feed at every change of the objects of a kind.
-func (c *follower) follow(ctx context.Context, kind client.Object, feed func(context.Context) error) (toolscache.InformerSynced, error) {
+// follow calls read at every change of the objects of a kind.
+func (c *follower) follow(ctx context.Context, kind client.Object, read func(context.Context, client.Reader) error) (toolscache.InformerSynced, error) {
 	informer, err := c.cache.GetInformer(ctx, kind)
 	if err != nil {
 		return nil, fmt.Errorf("watching %T: %w", kind, err)
 	}
 	changed := func(any) {
-		if err := feed(ctx); err != nil {
+		if err := read(ctx, c.Client); err != nil {
 			log.FromContext(ctx).Error(err, "Cannot take over interpreter customizations")
 		}
 	}
@@ -87,14 +87,6 @@ func (c *follower) follow(ctx context.Context, kind client.Object, feed func(con
 		return nil, fmt.Errorf("watching %T: %w", kind, err)
 	}
 	return registration.HasSynced, nil
-}
-
-func (c Loader) feedScripts(ctx context.Context) error {
-	return c.readScripts(ctx, c.Client)
-}
-
-func (c Loader) feedWebhooks(ctx context.Context) error {
-	return c.readWebhooks(ctx, c.Client)
 }
 
 func (c Loader) readScripts(ctx context.Context, from client.Reader) error {

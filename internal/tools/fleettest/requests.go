@@ -50,26 +50,6 @@ func CountRequests(t testing.TB, c *Cluster) Requests {
 	return counts
 }
 
-// ReadMetric returns the value of a metric without labels of the cluster's API server process.
-func ReadMetric(t testing.TB, c *Cluster, name string) float64 {
-	t.Helper()
-	text, err := metrics(t.Context(), c.Config)
-	if err != nil {
-		t.Fatalf("reading the metrics of %s: %v", c.Name, err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, found := strings.CutPrefix(line, name+" "); found {
-			value, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			if err != nil {
-				t.Fatalf("reading the metric %s of %s: %v", name, c.Name, err)
-			}
-			return value
-		}
-	}
-	t.Fatalf("%s has no metric %s", c.Name, name)
-	return 0
-}
-
 func metrics(ctx context.Context, config *rest.Config) ([]byte, error) {
 	return page(ctx, config, "/metrics")
 }

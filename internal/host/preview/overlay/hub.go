@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -250,7 +251,7 @@ func (c *collection) selected(options *client.ListOptions) ([]client.ObjectKey, 
 	add := func(key client.ObjectKey) {
 		e := c.entries[key]
 		if e.now == nil || options.Namespace != "" && options.Namespace != key.Namespace ||
-			options.LabelSelector != nil && !options.LabelSelector.Matches(labelsOf(e.now)) {
+			options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(e.now.GetLabels())) {
 			return
 		}
 		keys = append(keys, key)

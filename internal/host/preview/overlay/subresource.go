@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,8 +14,6 @@ import (
 
 // errUnused is of requests that no loop of a preview makes.
 var errUnused = errors.New("a preview makes no such request")
-
-func labelsOf(obj client.Object) labels.Set { return obj.GetLabels() }
 
 // subresource writes a part of an object.
 type subresource struct {
