@@ -94,7 +94,7 @@ func (p *propagator) dependants(ctx context.Context, subject policy.Subject) ([]
 	return dependencies.InOrder(found), nil
 }
 
-// attach keeps the binding of a template that no policy takes along: there as long as others depend on it.
+// attach keeps the binding of a template without a policy as long as other templates depend on it: it creates, updates or deletes the binding.
 func (p *propagator) attach(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) error {
 	if binding != nil && (binding.GetDeletionTimestamp() != nil || p.bindsOther(binding, ref)) {
 		return nil
@@ -107,7 +107,7 @@ func (p *propagator) attach(ctx context.Context, ref hubstore.Ref, meta *metav1.
 	case binding == nil || len(binding.BindingSpec().RequiredBy) == 0:
 		return nil
 	case !bindings.IsOwned(binding) || binding.BindingSpec().Resource.UID != meta.UID:
-		return nil // restored before those that depend on it: they decide
+		return nil // after a restore object by object: the bindings that depend on it come later
 	case binding.BindingSpec().Placement == nil && !policy.IsClaimed(binding):
 		return p.deleteBinding(ctx, binding)
 	default:

@@ -73,7 +73,7 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	patch := claimPatch(c.meta, c.policy)
-	wait, record, err := p.lazyWaits(ctx, c, binding, digest)
+	wait, annotation, err := p.lazyWaits(ctx, c, binding, digest)
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -100,8 +100,8 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 			spec := binding.BindingSpec().DeepCopy()
 			spec.Resource.UID = c.meta.UID
 			patch := claimPatch(binding, c.policy)
-			if record != "" {
-				patch.Annotations[workv1alpha2.TemplateContentAnnotation] = &record
+			if annotation != "" {
+				patch.Annotations[workv1alpha2.TemplateContentAnnotation] = &annotation
 			}
 			if err := p.patchBinding(ctx, binding, patch, spec); err != nil {
 				return reconcile.Result{}, err
@@ -164,9 +164,9 @@ func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Uns
 
 // lazyWaits returns whether a lazy policy does not act yet: users have not changed the template since the binding was made or, without a
 // binding, since the policy came to a template that was there before it. A claim without a baseline is one that was acted on: its
-// binding was deleted, and is made again. Record, unless it is empty, is what the binding has to record of the content: it was made
-// while the policy was not lazy.
-func (p *propagator) lazyWaits(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest content.Digest) (wait bool, record string, err error) {
+// binding was deleted, and is created again. Annotation, unless it is empty, is the new value of TemplateContentAnnotation of the binding,
+// which was created while the policy was not lazy.
+func (p *propagator) lazyWaits(ctx context.Context, c *claimant, binding workv1alpha2.Binding, digest content.Digest) (wait bool, annotation string, err error) {
 	if c.policy.PropagationSpec().ActivationPreference != policyv1alpha1.LazyActivation {
 		return false, "", nil
 	}

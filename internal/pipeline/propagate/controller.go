@@ -114,7 +114,7 @@ const (
 	later = handler.LowPriority
 )
 
-// inbox is the queue of templates, for those who find work for it elsewhere.
+// inbox lets other parts of the package add templates to the queue of the loop.
 type inbox struct {
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[hubstore.Ref]]
 }

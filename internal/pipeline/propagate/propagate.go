@@ -241,8 +241,8 @@ func (p *propagator) policyFor(ctx context.Context, subject policy.Subject, meta
 	return decision.Winner, contest, false, nil
 }
 
-// unclaimed releases a template that belongs to no policy. Its binding stays and
-// so do its copies, until the template goes or another policy takes it.
+// unclaimed removes the claim of a template that no policy selects. Its binding and copies stay until the template is deleted or another policy
+// selects it.
 func (p *propagator) unclaimed(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, binding workv1alpha2.Binding, dependants []workv1alpha2.Binding) (reconcile.Result, error) {
 	if len(dependants) == 0 {
 		p.deleted.Delete(ref)
@@ -280,7 +280,7 @@ func (p *propagator) fresh(meta metav1.Object) bool {
 	return up > time.Minute || p.clock.Since(meta.GetCreationTimestamp().Time) < up+unmatchedGrace
 }
 
-// explainClaim returns why the policy that selects a template does not get it: another kind has it.
+// explainClaim publishes that a policy selects a template, and does not apply since an object of another kind has claimed it.
 func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta metav1.Object) error {
 	if !p.fresh(meta) {
 		return nil
@@ -296,7 +296,8 @@ func (p *propagator) explainClaim(ctx context.Context, ref hubstore.Ref, meta me
 	return nil
 }
 
-// explain publishes why no policy selects a template, if one nearly does or did, or the template seems to be forgotten.
+// explain publishes why no policy selects a template: if one did before, if one would but for a part of its selector, or if its author probably
+// expects that it is propagated.
 func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta *metav1.PartialObjectMetadata, had bool) error {
 	subject := p.subject(ref, meta)
 	candidates, err := p.policies.OfKind(ctx, subject)
