@@ -1,7 +1,7 @@
 // Package schedule chooses the clusters of a binding and divides its replicas among them.
 //
-// How is the matter of package decision and its folders, which are pure. This package decides when a binding is scheduled again, and
-// writes what changes.
+// Package decision and the packages below it make the decision; they are pure. This package decides when a binding is scheduled again, and
+// writes the result if it differs.
 //
 // In: ResourceBindings, ClusterResourceBindings, Clusters. A cluster with a graceful eviction task is dropped once there is another place;
 // one in the annotation returns-to is given its replicas back.

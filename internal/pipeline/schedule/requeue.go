@@ -25,7 +25,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/fleet"
 )
 
-// requeuer enqueues the bindings that a change outside of them concerns: of clusters, of kinds, of claims. It runs in a goroutine of
+// requeuer enqueues the bindings that a change of other objects concerns: of clusters, definitions or claims. It runs in a goroutine of
 // its own, since a change may concern thousands, and changes that come meanwhile are handled together.
 type requeuer struct {
 	controller *Controller

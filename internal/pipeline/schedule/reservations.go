@@ -64,7 +64,7 @@ func (c *Controller) confirm(key types.NamespacedName, before, after workv1alpha
 		if item.Health != workv1alpha2.ResourceHealthy {
 			continue
 		}
-		// The health of the copy as it was before the promise proves nothing; only a change counts.
+		// A copy that was healthy before the reservation does not prove that the reserved replicas run; only a change does.
 		if i < len(old) && equality.Semantic.DeepEqual(old[i], *item) {
 			continue
 		}

@@ -22,8 +22,8 @@ import (
 // queue is where bindings wait for a worker.
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
-// enqueue adds b with the priority that its policy gave it. Background work is for what waited before the hub started, or what
-// changed in the fleet; it comes after what a person just did at the same priority.
+// enqueue adds b with the priority that its policy gave it. Background is for bindings that were there at the start, and for those
+// that a change of clusters concerns: at the same priority they come after bindings that a user has just changed.
 func enqueue(q queue, b workv1alpha2.Binding, background bool) {
 	priority := priorityOf(b)
 	if background {
@@ -72,7 +72,7 @@ func bindingEvents[B interface {
 	}
 }
 
-// matters returns whether a change of a binding can make it due. Status is written by others, or by the scheduler itself.
+// matters returns whether a change of a binding can be a reason to schedule it. Changes of its status are none: others make them, or this package.
 func matters(before, after workv1alpha2.Binding) bool {
 	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) {
 		return true

@@ -27,7 +27,7 @@ const (
 	TargetLost       Cause = "a target no longer fits"
 )
 
-// Of returns why b has to be scheduled, if it has to. A workload that is divided by available replicas, or by weights that the
+// Of returns why b has to be scheduled, or that it need not be. A workload that is divided by available replicas, or by weights that the
 // placement does not name, is not scheduled while it has all its replicas and all its targets still fit.
 func Of(p profile.Profile, b workv1alpha2.Binding, req *decision.Request, snapshot *decision.Snapshot) Cause {
 	switch {
