@@ -198,7 +198,7 @@ func (a *Applier) Start(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	if !toolscache.WaitForCacheSync(ctx.Done(), synced) { // the brake's accounts have to be complete
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced) { // the brake counts all Works
 		return nil // the manager is ending
 	}
 	if a.changes != nil {
@@ -283,8 +283,8 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 	}
 }
 
-// awaited returns whether a change of an object may end the trouble of its Work: what holds a definition back is often what
-// its own status reports.
+// awaited returns whether a change of an object may let its failed Work succeed: why a definition cannot be changed often depends on its own
+// status.
 func (a *Applier) awaited(change objectcache.Change) bool {
 	return change.Resource.Group == "apiextensions.k8s.io" && a.troubles.Runs(change.Work)
 }

@@ -29,7 +29,7 @@ type deletedWork struct {
 	reappeared bool   // an object has turned up
 }
 
-// includes returns whether an object is one of those that were removed. One that was made later has another maker. The time of its
+// includes returns whether an object is one of those that were removed. One that was created later was created by another client. The time of its
 // creation is by the clock of the member, corrected by more than a minute. If that is ahead, the object stays, and flagship orphans lists it.
 // If it is behind, an object with all our marks and our fields that others make soon after the removal is taken for ours.
 func (g deletedWork) includes(created time.Time) bool {

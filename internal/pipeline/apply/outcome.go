@@ -64,16 +64,16 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	}
 	err := errors.Join(failures...)
 	if objects.Unavailable(err) && appliedAt(work, work.Generation) {
-		return 0, err // the member went away; what it had it has
+		return 0, err // the member cannot be reached; its objects are as they were
 	}
 	if objects.Only(objects.IsDispatchingHeld, failures) {
 		a.setDispatchingHeld(work)
-		return 0, nil // the end of it leads back here
+		return 0, nil // the end of the hold enqueues the Work
 	}
 	failing := a.troubles.Since(key, a.clock.Now())
 	if objects.IsBraked(err) {
 		a.setBraked(work, err)
-		return backoff.Longest, nil // the release of the brake leads back here sooner
+		return backoff.Longest, nil // the release of the brake enqueues the Work sooner
 	}
 	message := fmt.Sprintf("Failed to apply all manifests (%d/%d): %s", max(total-len(complaints), 0), len(work.Spec.Workload.Manifests), strings.Join(complaints, "; "))
 	due := lasting || failing >= grace

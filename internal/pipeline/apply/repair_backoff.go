@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// freeRepairs is how many repairs of a Work are done at once before others are taken to insist.
+	// freeRepairs is how many repairs of a Work are done without a pause. After that another client changes its objects repeatedly.
 	freeRepairs = 5
-	// repairMemory is how long without a repair it takes to forget about that.
+	// repairMemory is the time without a repair after which the count starts again.
 	repairMemory = 2 * time.Minute
 
 	firstRepairPause = time.Second
 	maxRepairPause   = time.Minute
 )
 
-// repairBackoff slows down the repair of objects that others in the member keep changing back, so that two parties who
-// disagree do not spend the member's time on it.
+// repairBackoff delays repairs of objects that another client in the member changes again after each, so that the two do not load its API
+// server.
 type repairBackoff struct {
 	mu      sync.Mutex
 	repairs map[types.NamespacedName]repairs

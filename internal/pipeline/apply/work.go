@@ -68,15 +68,15 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		return 0, err
 	} else if destination.hold == member.HoldEverything {
 		a.setDispatchingHeld(work)
-		return 0, nil // the end of it leads back here
+		return 0, nil // the end of the hold enqueues the Work
 	}
 	if work.DeletionTimestamp != nil {
 		return a.finalize(ctx, destination, work)
 	}
 	if destination.elsewhere || destination.leaving {
-		return 0, nil // another owner's, or not to be filled again while it is emptied
+		return 0, nil // another process applies to it, or its objects are being removed
 	}
-	// A Work must not vanish before its objects. A rendered one has the finalizer.
+	// The finalizer keeps the Work until its objects are removed. A Work of a binding has it from the start.
 	if err := hubclient.AddFinalizer(ctx, a.client, work, workv1alpha1.ExecutionFinalizer); err != nil {
 		return 0, err
 	}
@@ -190,8 +190,8 @@ func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alp
 	return a.setOutcome(work, len(manifests), results)
 }
 
-// removeSurplus removes what a Work does not order any more, once everything that it orders is there: what is surplus may
-// be what a manifest that failed was to take the place of.
+// removeSurplus removes the objects that a Work does not list any more, after all its manifests were applied: one of them may replace such an
+// object.
 func (a *Applier) removeSurplus(ctx context.Context, via objects.Access, work *workv1alpha1.Work, manifests []ssa.Manifest, applied []outcome) []outcome {
 	if len(applied) < len(manifests) || slices.ContainsFunc(applied, func(o outcome) bool { return o.err != nil }) {
 		return nil
@@ -265,7 +265,7 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 	return incomplete
 }
 
-// awaits has the Work reconciled again once a watch is complete, unless that was waited for long enough.
+// awaits has the Work reconciled again once a watch is complete. It returns false if the Work has waited for that for longer than patience.
 func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource, patience time.Duration) bool {
 	if a.waits.Since(key, a.clock.Now()) >= patience {
 		return false
@@ -281,7 +281,7 @@ func appliedBefore(work *workv1alpha1.Work) bool {
 
 func holder(work types.NamespacedName) string { return "apply/" + work.String() }
 
-// forget lets go of everything kept for a Work that is gone.
+// forget drops what is kept of a Work that is gone, and ends its watches.
 func (a *Applier) forget(cluster string, key types.NamespacedName) {
 	a.waits.End(key)
 	a.troubles.End(key)
@@ -333,12 +333,12 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 			return backoff.NotYet, nil
 		} else if objects.IsDispatchingHeld(err) {
 			a.setDispatchingHeld(work)
-			return 0, nil // the end of it leads back here
+			return 0, nil // the end of the hold enqueues the Work
 		} else if objects.IsBraked(err) && keptByPerson(d, work) {
 			a.deletedWorks.forget(key)
 		} else if objects.IsBraked(err) {
 			a.setBraked(work, err)
-			return backoff.Longest, nil // the release of the brake leads back here sooner, and what ordered it may be undone
+			return backoff.Longest, nil // the release of the brake enqueues the Work sooner, and the deletion may be undone
 		} else if err != nil && !(d.leaving && objects.IsForbidden(err)) { // nothing may be removed: that is reported, and the objects stay
 			return 0, err
 		}
@@ -346,7 +346,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 	return 0, a.removeFinalizer(ctx, d, work)
 }
 
-// removeFinalizer ends the wait of a Work that is being deleted.
+// removeFinalizer removes the finalizer of a Work that is being deleted: its objects are gone, or stay.
 func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *workv1alpha1.Work) error {
 	if err := hubclient.RemoveFinalizer(ctx, a.client, work, workv1alpha1.ExecutionFinalizer); err != nil {
 		return err
@@ -411,7 +411,7 @@ func (a *Applier) removeAll(ctx context.Context, d destination, work *workv1alph
 	return err
 }
 
-// deleteReappeared removes the objects of a Work that is gone which turned up after they had been removed with it.
+// deleteReappeared removes objects of a deleted Work that appear again after they were removed.
 func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key types.NamespacedName) error {
 	conn, connected := a.fleet.Get(cluster)
 	if !connected {
