@@ -22,8 +22,9 @@ func isLost(cluster *clusterv1alpha1.Cluster) bool {
 	return ready != nil && (ready.Status == metav1.ConditionUnknown || ready.Reason == clusterv1alpha1.ClusterNotReachableReason)
 }
 
-// revisit reports that a Work cannot be seen, or has it reconciled. Of a Work that another process observes, what was seen last counts
-// again: that process reports what has changed since.
+// revisit handles one Work of a cluster that was lost or found. While the cluster is lost, it reports that the state of the objects is unknown.
+// Of a Work that another process observes, it restores what was reported before: that process reports only what has changed since. All
+// others are reconciled.
 func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedName) error {
 	cluster, work := &clusterv1alpha1.Cluster{}, &workv1alpha1.Work{}
 	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy); err != nil {
@@ -44,7 +45,7 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 	return nil
 }
 
-// restores returns whether what was seen last of a Work counts again: another process observes it and is in touch.
+// restores returns whether what was reported last of a Work is valid again: another process observes it, and reaches the member.
 func (w *Works) restores(cluster *clusterv1alpha1.Cluster, work *workv1alpha1.Work) bool {
 	return !isLost(cluster) && !w.fleet.Serves(cluster) && lossIn(work.Status.Conditions) != nil
 }

@@ -18,8 +18,8 @@ import (
 // Works there are. Each may lead to three writes, of the Work, its binding and its template.
 const revisitPause = 10 * time.Millisecond
 
-// revisits go through the Works of clusters that were lost or found, at a steady rate. Clusters take turns, so that a large one does
-// not delay a small one.
+// revisits is the queue of the Works of clusters that were lost or found. They are handled at a steady rate. Clusters take turns, so that one
+// with many Works does not delay the others.
 type revisits struct {
 	loop  *controlloop.Loop
 	visit func(ctx context.Context, cluster string, work types.NamespacedName) error

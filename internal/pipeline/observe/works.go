@@ -138,7 +138,7 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	return w, nil
 }
 
-// enqueue queues a Work, if the object that names it is in that Work's cluster.
+// enqueue queues the Work that an object in a cluster names, if it is a Work of that cluster.
 func (w *Works) enqueue(cluster string, work types.NamespacedName) {
 	if owner, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && owner == cluster {
 		w.queues.Add(cluster, work)
@@ -162,7 +162,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	}
 	controlloop.About(ctx, workv1alpha2.BoundTo(work))
 	if work.DeletionTimestamp != nil {
-		return 0, nil // its objects go; who waits for them has apply's word
+		return 0, nil // its objects are removed, and apply reports that
 	}
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := w.client.Get(ctx, types.NamespacedName{Name: name}, cluster, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
@@ -181,7 +181,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, &member.UnavailableError{Cluster: name, Cause: errors.New("there is no connection yet")}
 	}
 	if !w.hasReported(work) {
-		return 0, nil // apply reports soon: one write for both
+		return 0, nil // apply reports soon, and that reconciles the Work again: both reports are one write
 	}
 	if h := conn.Health(); h.Down { // but not lost yet
 		w.report.Update(key, workstatus.Observe, waiting(work.Generation))
@@ -213,7 +213,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	return again, errors.Join(failures...)
 }
 
-// about limits a mutation to one Work: another of the same name may have replaced it.
+// about limits a mutation to one Work: a Work that was created again under the same name is another one.
 func about(work *workv1alpha1.Work, mutate workstatus.Mutation) workstatus.Mutation {
 	uid := work.UID
 	return func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
@@ -278,8 +278,8 @@ func (w *Works) find(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 	return withExtras(conn.ControlPlane(), objects, conn.Owned(key)), true, nil
 }
 
-// withExtras gives the objects of a Work to the manifests they come from. What is left over, and was applied by us, was a
-// manifest once: it stays in the status until apply has removed it, so that it is not forgotten.
+// withExtras sets the object of each manifest, and appends the objects of the Work that have no manifest. Those were applied for an earlier
+// manifest: they stay in the status until apply has removed them.
 func withExtras(self ownership.ControlPlane, objects []observed, owned []*unstructured.Unstructured) []observed {
 	for _, obj := range owned {
 		kind := obj.GroupVersionKind()
@@ -416,8 +416,8 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 	return again
 }
 
-// ailedBefore means that an object has been unhealthy for long already when this process began to watch it: its Work is degraded
-// and reports it as unhealthy. An object that was unhealthy for a shorter time then counts as well.
+// wasUnhealthyForLong returns whether an object was unhealthy for long when this process began to watch it: its Work is Degraded and reports
+// the object as unhealthy. An object of that Work that was unhealthy for a shorter time counts, too.
 func wasUnhealthyForLong(work *workv1alpha1.Work, o *finding) bool {
 	degraded := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDegraded)
 	if degraded == nil || degraded.Status != metav1.ConditionTrue {
@@ -427,7 +427,7 @@ func wasUnhealthyForLong(work *workv1alpha1.Work, o *finding) bool {
 	return before != nil && before.Health == workv1alpha1.ResourceUnhealthy
 }
 
-// forget lets go of everything kept for a Work that is gone.
+// forget drops what is kept of a Work that is gone, and ends its watches.
 func (w *Works) forget(cluster string, key types.NamespacedName) {
 	w.mu.Lock()
 	delete(w.unhealthySince, key)
