@@ -57,6 +57,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/members"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/remote"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -172,7 +173,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		}},
 		{"deschedule", leads, func(mgr ctrl.Manager) error {
 			return deschedule.Setup(mgr, deschedule.Deps{
-				Config: now(h.options, func(t *Tunable) deschedule.Config { return t.Deschedule }), Client: h.client, Events: h.events, Clock: h.options.Clock, Unplaced: h.unplaced.Visit,
+				Config: tunable.Now(h.options.tuned, func(t *tunable.Options) deschedule.Config { return t.Deschedule }), Client: h.client, Events: h.events, Clock: h.options.Clock, Unplaced: h.unplaced.Visit,
 			})
 		}},
 		{"application failover", leads, func(mgr ctrl.Manager) error {
@@ -249,7 +250,7 @@ func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct
 			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
 			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Clock: h.options.Clock,
 		},
-		Evict: h.options.evict(), Brake: h.options.brake(), Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
+		Evict: h.options.tuned.Evict(), Brake: h.options.tuned.Brake(), Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
 	}
 	h.offer(func() { h.options.previewer.Store(previewer) })
@@ -358,14 +359,14 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		webhooks:    webhooks,
 		customized:  interpret.Chain(scripts, webhooks),
 		interpreter: chained,
-		evictions:   eviction.NewRate(now(o, func(t *Tunable) float64 { return t.EvictionRate }), o.Clock, o.metrics),
+		evictions:   eviction.NewRate(tunable.Now(o.tuned, func(t *tunable.Options) float64 { return t.EvictionRate }), o.Clock, o.metrics),
 	}
 	h.offer(func() { o.templates.Store(templates) })
 	if server.TracerProvider() != nil {
 		h.linkToRequests()
 	}
 	h.limiter = limit.New(limit.Deps{
-		Limits: now(o, func(t *Tunable) limit.Limits { return t.NamespaceLimits }), Stored: server.Namespaces(), StorageSize: server.StorageSize,
+		Limits: tunable.Now(o.tuned, func(t *tunable.Options) limit.Limits { return t.NamespaceLimits }), Stored: server.Namespaces(), StorageSize: server.StorageSize,
 		Client: mgr.GetClient(), Events: h.events, Metrics: o.metrics, Clock: o.Clock,
 	})
 	h.carrier, err = crds.New(crds.Deps{Templates: h.templates, Versions: server.Versions(), Works: mgr.GetClient(), Changes: changes})
@@ -404,7 +405,7 @@ func (h *components) newMembers(t *term, server *apiserver.Server, connections m
 	o := h.options
 	deps := members.Deps{
 		Settings: members.Settings{
-			Brake: o.brake(), Periods: o.periods(), DegradedAfter: now(o, func(t *Tunable) time.Duration { return t.DegradedAfter }),
+			Brake: o.tuned.Brake(), Periods: o.tuned.Periods(), DegradedAfter: tunable.Now(o.tuned, func(t *tunable.Options) time.Duration { return t.DegradedAfter }),
 			NoMemberEvents: o.NoMemberEvents, Clock: o.Clock, Metrics: o.metrics, Loops: o.loops,
 		},
 		Manager: t.members, Shard: t.shard, Client: h.client, Connections: connections, Fleet: h.fleet, Memory: server.Events(), Stored: h.written,
@@ -448,7 +449,7 @@ func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 		Templates: h.templates, Conversion: h.conversion,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, Metrics: h.options.metrics,
-		EvictionTimeout: now(h.options, func(t *Tunable) time.Duration { return t.GracefulEvictionTimeout }),
+		EvictionTimeout: tunable.Now(h.options.tuned, func(t *tunable.Options) time.Duration { return t.GracefulEvictionTimeout }),
 	})
 }
 
@@ -471,7 +472,7 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 
 func (h *components) setupEvict(mgr ctrl.Manager) error {
 	return evict.Setup(mgr, evict.Deps{
-		Config: h.options.evict(), Client: h.client, Templates: h.templates, EvictionRate: h.evictions, Events: h.events,
+		Config: h.options.tuned.Evict(), Client: h.client, Templates: h.templates, EvictionRate: h.evictions, Events: h.events,
 		Clock: h.options.Clock, Metrics: h.options.metrics,
 	})
 }
@@ -479,7 +480,7 @@ func (h *components) setupEvict(mgr ctrl.Manager) error {
 func (h *components) setupLeases(mgr ctrl.Manager) error {
 	return clusterstatus.SetupLeases(mgr, clusterstatus.LeaseDeps{
 		Serves: h.fleet.Serves, Events: h.events, Clock: h.options.Clock,
-		Periods: h.options.leasePeriods(),
+		Periods: h.options.tuned.LeasePeriods(),
 	})
 }
 
@@ -496,13 +497,13 @@ func (h *components) setupAggregate(ctx context.Context, mgr ctrl.Manager) error
 func (h *components) setupService(ctx context.Context, mgr ctrl.Manager) error {
 	return mcs.Setup(ctx, mgr, mcs.Deps{
 		Client: h.client, Templates: h.templates, Events: h.events,
-		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.serviceGrace(),
+		Metrics: h.options.metrics, Clock: h.options.Clock, Grace: h.options.tuned.ServiceGrace(),
 	})
 }
 
 func (h *components) setupImporter(ctx context.Context, mgr ctrl.Manager) error {
 	return imports.Setup(ctx, mgr, imports.Deps{
-		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.serviceGrace(),
+		Client: h.client, Templates: h.templates, Fleet: h.fleet, Events: h.events, Clock: h.options.Clock, Grace: h.options.tuned.ServiceGrace(),
 	})
 }
 
@@ -511,8 +512,8 @@ func (h *components) setupHistory(ctx context.Context, mgr ctrl.Manager) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kube: h.kube, Templates: h.templates, Authors: h.options.authors,
 		MayStore: func(namespace string) error { return h.limiter.CheckUser(namespace, true, func() bool { return true }) },
 		Clock:    h.options.Clock, Metrics: h.options.metrics,
-		Limit:  now(h.options, func(t *Tunable) int { return t.HistoryLimit }),
-		Period: now(h.options, func(t *Tunable) time.Duration { return t.UndeletePeriod }),
+		Limit:  tunable.Now(h.options.tuned, func(t *tunable.Options) int { return t.HistoryLimit }),
+		Period: tunable.Now(h.options.tuned, func(t *tunable.Options) time.Duration { return t.UndeletePeriod }),
 	})
 	h.offer(func() { h.options.keeper.Store(keeper) })
 	return keeper.Setup(ctx, mgr)

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +34,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/answers/previews"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/usersfirst"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
@@ -65,7 +65,7 @@ type Options struct {
 	ShardMembers bool
 
 	// Tunable are those at the start.
-	Tunable Tunable
+	Tunable tunable.Options
 
 	// SkippedNamespaces match the names of namespaces that stay on the control plane with everything in them, besides those of
 	// Kubernetes and of the control plane. What was sent before stays in the members.
@@ -87,7 +87,7 @@ type Options struct {
 	Collectors []prometheus.Collector
 
 	// tuned is Tunable as it is now.
-	tuned   *atomic.Pointer[Tunable]
+	tuned   *tunable.Current
 	lookups *admissionLookups
 	// answerer answers Explanations and DriftReports; nil until the loops are built.
 	answerer *atomic.Pointer[answers.Answerer]
@@ -116,12 +116,6 @@ type Options struct {
 	// loops are the control loops, for metrics and /readyz.
 	loops *controlloop.Set
 }
-
-// DefaultHistoryLimit is how many revisions are kept of a template, as Kubernetes keeps of a Deployment.
-const DefaultHistoryLimit = 10
-
-// DefaultUndeletePeriod is how long deleted templates can be brought back.
-const DefaultUndeletePeriod = 24 * time.Hour
 
 // answered is a method of an answerer that does not exist before the loops are built.
 func answered[Answerer, Spec, Status any](answerer *atomic.Pointer[Answerer], answer func(*Answerer, context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error)) func(context.Context, Spec, user.Info, func(explain.Right) bool) (Status, error) {
@@ -186,9 +180,8 @@ func (o Options) complete() Options {
 	}
 	o.Server.Tunnels = tunnel.NewTunnels(server, o.Clock, o.metrics)
 	o.Server.Pages = o.pages()
-	o.Tunable = o.Tunable.complete()
-	o.tuned = &atomic.Pointer[Tunable]{}
-	o.tuned.Store(&o.Tunable)
+	o.Tunable = o.Tunable.Complete()
+	o.tuned = tunable.NewCurrent(o.Tunable)
 	return o
 }
 
@@ -285,3 +278,6 @@ func (o Options) excludes(ref hubstore.Ref) bool {
 func neverTemplate(kind schema.GroupVersionKind, namespace, name string) bool {
 	return hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 }
+
+// Tune has the loops go on with other values, from their next turn on.
+func (h *Hub) Tune(t tunable.Options) { h.options.tuned.Set(t) }

@@ -10,6 +10,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/restore"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/exposition"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 )
 
 func page(t *testing.T, o Options, path string) (int, string) {
@@ -25,8 +26,8 @@ func page(t *testing.T, o Options, path string) (int, string) {
 
 func TestOptionsAreCompleted(t *testing.T) {
 	given := map[string]http.Handler{"/own": http.NotFoundHandler()}
-	o := Options{Server: Server{Role: apiserver.Member, Pages: given}, Tunable: Tunable{ProbePeriod: time.Second}}.complete()
-	if set := o.tuned.Load(); set.ProbePeriod != time.Second || set.LeaseGrace != 40*time.Second || set.Evict.Timeout != 10*time.Minute {
+	o := Options{Server: Server{Role: apiserver.Member, Pages: given}, Tunable: tunable.Options{ProbePeriod: time.Second}}.complete()
+	if set := tunable.Now(o.tuned, func(t *tunable.Options) *tunable.Options { return t })(); set.ProbePeriod != time.Second || set.LeaseGrace != 40*time.Second || set.Evict.Timeout != 10*time.Minute {
 		t.Errorf("a value that is set stays and others have their default: %+v", set)
 	}
 	if o.Server.Role != apiserver.Hub {

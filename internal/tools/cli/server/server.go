@@ -19,6 +19,7 @@ import (
 	configurationv1alpha1 "github.com/flagship-k8s/flagship/api/configuration/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
@@ -193,22 +194,22 @@ func memberFlags(f *pflag.FlagSet, o *controlplane.Options, skipped *[]string) {
 }
 
 // descheduleFlags configure when replicas that cannot run move.
-func descheduleFlags(f *pflag.FlagSet, o *controlplane.Tunable) {
+func descheduleFlags(f *pflag.FlagSet, o *tunable.Options) {
 	f.DurationVar(&o.Deschedule.Interval, "descheduling-interval", 0, "how often the pods of members are checked for replicas that cannot run, of policies with the annotation flagship.io/deschedule (default 1m)")
 	f.DurationVar(&o.Deschedule.Threshold, "unschedulable-threshold", 0, "how long a pod is unschedulable before its replica moves (default 5m)")
 }
 
 // brakeFlags configure when removals wait for a person.
-func brakeFlags(f *pflag.FlagSet, o *controlplane.Tunable) {
+func brakeFlags(f *pflag.FlagSet, o *tunable.Options) {
 	f.Float64Var(&o.Brake.Share, "brake-share", brake.DefaultShare, "share of a member's objects, or of all members' together, above which removals and shrinkages wait for 'flagship release-brake'; 1 for never")
 	f.DurationVar(&o.Brake.Window, "brake-window", brake.DefaultWindow, "time over which removals and shrinkages are added up")
 	f.IntVar(&o.Brake.Minimum, "brake-minimum", brake.DefaultMinimum, "number of managed objects below which a member is not braked")
 }
 
 // historyFlags configure what is kept of what templates were. Undelete is Tunable.UndeletePeriod, where 0 keeps none.
-func historyFlags(f *pflag.FlagSet, o *controlplane.Tunable, undelete *time.Duration) {
-	f.IntVar(&o.HistoryLimit, "history-limit", controlplane.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
-	f.DurationVar(undelete, "undelete-period", controlplane.DefaultUndeletePeriod, "how long templates that were deleted can be brought back with 'flagship undelete'; 0 keeps none")
+func historyFlags(f *pflag.FlagSet, o *tunable.Options, undelete *time.Duration) {
+	f.IntVar(&o.HistoryLimit, "history-limit", tunable.DefaultHistoryLimit, "revisions that are kept of a template without a field revisionHistoryLimit, for 'flagship history' and 'flagship undo'; a negative number records nothing")
+	f.DurationVar(undelete, "undelete-period", tunable.DefaultUndeletePeriod, "how long templates that were deleted can be brought back with 'flagship undelete'; 0 keeps none")
 }
 
 // failoverFlags configure when objects leave clusters that fail. Those of taints are those of Karmada; the rates and thresholds are those that

@@ -10,6 +10,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
@@ -43,7 +44,7 @@ func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, err
 			Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true,
 			Authentication: controlplane.Authentication{BootstrapTokens: o.BootstrapTokens},
 		},
-		Tunable: controlplane.Tunable{
+		Tunable: tunable.Options{
 			LeaseGrace: o.AgentGrace, FailureThreshold: o.FailureThreshold,
 			Brake: brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
 		},

@@ -1,7 +1,8 @@
-package controlplane
+package tunable
 
 import (
 	"cmp"
+	"sync/atomic"
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
@@ -13,8 +14,14 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/eviction"
 )
 
-// Tunable are the options that may change while a control plane runs; see Hub.Tune. The loops read them at each turn.
-type Tunable struct {
+// DefaultHistoryLimit is how many revisions are kept of a template, as Kubernetes keeps of a Deployment.
+const DefaultHistoryLimit = 10
+
+// DefaultUndeletePeriod is how long deleted templates can be brought back.
+const DefaultUndeletePeriod = 24 * time.Hour
+
+// Options are those that may change while a control plane runs. The loops read them at each turn.
+type Options struct {
 	// ProbePeriod is how often the health of a member is probed. Default 10 s.
 	ProbePeriod time.Duration
 	// FailureThreshold is how long a member must have been unhealthy before its condition Ready changes. Default 30 s.
@@ -56,7 +63,8 @@ type Tunable struct {
 	UndeletePeriod time.Duration
 }
 
-func (t Tunable) complete() Tunable {
+// Complete returns the options with the defaults of those that are not set.
+func (t Options) Complete() Options {
 	for _, d := range []struct {
 		value *time.Duration
 		unset time.Duration
@@ -80,37 +88,52 @@ func (t Tunable) complete() Tunable {
 	return t
 }
 
-// Tune has the loops go on with other values, from their next turn on.
-func (h *Hub) Tune(t Tunable) {
-	t = t.complete()
-	h.options.tuned.Store(&t)
+// Current is the options as they are now.
+type Current struct{ options atomic.Pointer[Options] }
+
+// NewCurrent returns options that are complete.
+func NewCurrent(t Options) *Current {
+	c := &Current{}
+	c.options.Store(&t)
+	return c
 }
 
-// now returns a function that reads a part of the options as they are when it is called.
-func now[T any](o Options, part func(*Tunable) T) func() T {
-	return func() T { return part(o.tuned.Load()) }
+// Set has the loops go on with other values, from their next turn on.
+func (c *Current) Set(t Options) {
+	t = t.Complete()
+	c.options.Store(&t)
 }
 
-func (o Options) brake() func() brake.Config {
-	return now(o, func(t *Tunable) brake.Config { return t.Brake })
+// Now returns a function that reads a part of the options as they are when it is called.
+func Now[T any](c *Current, part func(*Options) T) func() T {
+	return func() T { return part(c.options.Load()) }
 }
 
-func (o Options) evict() func() evict.Config {
-	return now(o, func(t *Tunable) evict.Config { return t.Evict })
+// Brake returns the configuration of the brake.
+func (c *Current) Brake() func() brake.Config {
+	return Now(c, func(t *Options) brake.Config { return t.Brake })
 }
 
-func (o Options) serviceGrace() func() time.Duration {
-	return now(o, func(t *Tunable) time.Duration { return t.ServiceGrace })
+// Evict returns when objects leave clusters.
+func (c *Current) Evict() func() evict.Config {
+	return Now(c, func(t *Options) evict.Config { return t.Evict })
 }
 
-func (o Options) periods() func() clusterstatus.Periods {
-	return now(o, func(t *Tunable) clusterstatus.Periods {
+// ServiceGrace returns how long endpoints of a member that is not ready stay as they are.
+func (c *Current) ServiceGrace() func() time.Duration {
+	return Now(c, func(t *Options) time.Duration { return t.ServiceGrace })
+}
+
+// Periods returns the periods of probes.
+func (c *Current) Periods() func() clusterstatus.Periods {
+	return Now(c, func(t *Options) clusterstatus.Periods {
 		return clusterstatus.Periods{Probe: t.ProbePeriod, Failure: t.FailureThreshold, Success: t.SuccessThreshold}
 	})
 }
 
-func (o Options) leasePeriods() func() clusterstatus.LeasePeriods {
-	return now(o, func(t *Tunable) clusterstatus.LeasePeriods {
+// LeasePeriods returns those of the Leases of agents.
+func (c *Current) LeasePeriods() func() clusterstatus.LeasePeriods {
+	return Now(c, func(t *Options) clusterstatus.LeasePeriods {
 		return clusterstatus.LeasePeriods{Period: t.LeasePeriod, Grace: t.LeaseGrace, StartupGrace: t.StartupGrace}
 	})
 }
