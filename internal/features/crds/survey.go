@@ -3,6 +3,7 @@ package crds
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -117,11 +118,7 @@ func (s *surveys) ask(what subject, wanted commission) (Count, bool) {
 func (s *surveys) forget(cluster string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for what := range s.commissions {
-		if what.cluster == cluster {
-			delete(s.commissions, what)
-		}
-	}
+	maps.DeleteFunc(s.commissions, func(what subject, _ *commission) bool { return what.cluster == cluster })
 }
 
 // run makes counts until ctx ends.

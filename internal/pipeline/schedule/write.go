@@ -57,13 +57,13 @@ func (c *Controller) publish(ctx context.Context, s *cycle) error {
 		news, err = c.write(ctx, s)
 	}
 	if err == nil && news != nil {
-		c.announce(s, news)
+		c.publishEvent(s, news)
 	}
 	return err
 }
 
-// announce publishes the event of a result.
-func (c *Controller) announce(s *cycle, news *metav1.Condition) {
+// publishEvent publishes the event of a result.
+func (c *Controller) publishEvent(s *cycle, news *metav1.Condition) {
 	template := events.Template(s.binding.BindingSpec().Resource)
 	if news.Status == metav1.ConditionTrue {
 		message := fmt.Sprintf("%s Result: {%s}", workv1alpha2.ScheduleSuccessMessage, listTargets(s.decision.Targets))

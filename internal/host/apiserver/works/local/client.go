@@ -86,11 +86,22 @@ func (c *localClient) finish(ctx context.Context, obj client.Object, out runtime
 func (c *localClient) Create(ctx context.Context, obj client.Object, options ...client.CreateOption) error {
 	o := (&client.CreateOptions{}).ApplyOptions(options)
 	if w, ok := c.begin(ctx, "create", "", obj); ok && len(o.DryRun) == 0 && o.Raw == nil && obj.GetName() != "" {
-		out, err := w.create(ctx, copyOf(obj))
-		_, err = c.finish(ctx, obj, out, err)
+		_, err := c.post(ctx, w, obj)
 		return err
 	}
 	return c.Client.Create(ctx, obj, options...)
+}
+
+// post stores a new object.
+func (c *localClient) post(ctx context.Context, w write, obj client.Object) (done bool, err error) {
+	out, err := w.create(ctx, copyOf(obj))
+	return c.finish(ctx, obj, out, err)
+}
+
+// put stores an object instead of the version that it names.
+func (c *localClient) put(ctx context.Context, w write, obj client.Object) (done bool, err error) {
+	out, err := w.change(ctx, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) { return copyOf(obj), nil })
+	return c.finish(ctx, obj, out, err)
 }
 
 // Update implements client.Writer.
@@ -110,8 +121,7 @@ func (c *localClient) replace(ctx context.Context, subresource string, obj clien
 	if !ok {
 		return false, nil
 	}
-	out, err := w.change(ctx, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) { return copyOf(obj), nil })
-	return c.finish(ctx, obj, out, err)
+	return c.put(ctx, w, obj)
 }
 
 // Patch implements client.Writer.
@@ -209,8 +219,7 @@ func (c *localClient) CreateWithStatus(ctx context.Context, obj client.Object) (
 	if w.withStatus = true; !ok || w.WithStatus == nil || obj.GetName() == "" {
 		return false, nil
 	}
-	out, err := w.create(ctx, copyOf(obj))
-	return c.finish(ctx, obj, out, err)
+	return c.post(ctx, w, obj)
 }
 
 // ReplaceWithStatus stores an object and its status instead of the version that it names, and is a conflict if another version is stored. It
@@ -220,8 +229,7 @@ func (c *localClient) ReplaceWithStatus(ctx context.Context, obj client.Object) 
 	if w.withStatus = true; !ok || w.WithStatus == nil {
 		return false, nil
 	}
-	out, err := w.change(ctx, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) { return copyOf(obj), nil })
-	return c.finish(ctx, obj, out, err)
+	return c.put(ctx, w, obj)
 }
 
 // sameBesidesStatus returns whether two states of an object have the same metadata and spec. The version is that of the storage, and not

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -172,16 +173,8 @@ func (l *Set) Deletion(p Place, uid types.UID) Deletion {
 func (l *Set) ForgetCluster(cluster string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for p := range l.entries {
-		if p.Cluster == cluster {
-			delete(l.entries, p)
-		}
-	}
-	for p := range l.deletions {
-		if p.Cluster == cluster {
-			delete(l.deletions, p)
-		}
-	}
+	maps.DeleteFunc(l.entries, func(p Place, _ Entry) bool { return p.Cluster == cluster })
+	maps.DeleteFunc(l.deletions, func(p Place, _ Deletion) bool { return p.Cluster == cluster })
 }
 
 // NewerThan returns whether the entry is newer than a cached object of that version.

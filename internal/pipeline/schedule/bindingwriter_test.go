@@ -21,8 +21,8 @@ type oneWrite struct {
 	refuse error
 }
 
-// together has the hub's controller write with a client that stores bindings with their status.
-func (h *hub) together() *oneWrite {
+// writingStatus has the hub's controller write with a client that stores bindings with their status.
+func (h *hub) writingStatus() *oneWrite {
 	c := &oneWrite{Client: h.client, hub: h}
 	h.controller = schedule.New(schedule.Deps{Client: c, Clock: h.clock, Events: events.RecorderFunc(func(e events.Event) { h.events = append(h.events, e.String()) })})
 	return c
@@ -77,7 +77,7 @@ func TestANewBindingHasItsResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, member("m1"), member("m2"))
-			h.together()
+			h.writingStatus()
 			if err := h.controller.Create(h.ctx, test.binding); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestANewBindingHasItsResult(t *testing.T) {
 func TestWhatCannotBeWrittenWithItsResult(t *testing.T) {
 	kind := workv1alpha2.Resource("resourcebindings")
 	h := newHub(t, member("m1"))
-	h.together().refuse = apierrors.NewForbidden(kind, "web", nil)
+	h.writingStatus().refuse = apierrors.NewForbidden(kind, "web", nil)
 	if err := h.controller.Create(h.ctx, bindingOf("web", 80, placement(duplicated))); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestWhatCannotBeWrittenWithItsResult(t *testing.T) {
 	h.expectTargets("other", "nothing is reserved for what has no result", targets("m1", 60))
 
 	h = newHub(t, member("m1"))
-	h.together().refuse = apierrors.NewAlreadyExists(kind, "web")
+	h.writingStatus().refuse = apierrors.NewAlreadyExists(kind, "web")
 	if err := h.controller.Create(h.ctx, bindingOf("web", 80, placement(duplicated))); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("got %v, want that it exists", err)
 	}
@@ -152,7 +152,7 @@ func TestAChangeHasItsResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, member("m1"), member("m2"), bindingOf("web", 3, test.placement))
-			h.together()
+			h.writingStatus()
 			h.reconcile("web")
 			h.writes, h.events = nil, nil
 			before, after := h.binding("web"), h.binding("web")
@@ -180,7 +180,7 @@ func TestAChangeHasItsResult(t *testing.T) {
 // TestAChangeBesideThatOfOthers keeps what they wrote.
 func TestAChangeBesideThatOfOthers(t *testing.T) {
 	h := newHub(t, member("m1"), bindingOf("web", 3, placement(duplicated)))
-	h.together().refuse = apierrors.NewConflict(workv1alpha2.Resource("resourcebindings"), "web", nil)
+	h.writingStatus().refuse = apierrors.NewConflict(workv1alpha2.Resource("resourcebindings"), "web", nil)
 	h.reconcile("web")
 	before, after := h.binding("web"), h.binding("web")
 	h.change("web", annotated("theirs", "kept"))

@@ -23,11 +23,11 @@ import (
 // clusters; a write less is a tenth of what a new object costs. Other bindings are created without a result, and Reconcile schedules
 // them, as it does if the decision fails here.
 func (c *Controller) Create(ctx context.Context, b workv1alpha2.Binding) error {
-	s := c.together(ctx, nil, b)
+	s := c.decideForWrite(ctx, nil, b)
 	if s == nil || s.decision == nil {
 		return c.client.Create(ctx, b)
 	}
-	done, err := c.writeTogether(ctx, s, b, hubclient.CreateWithStatus)
+	done, err := c.writeWithResult(ctx, s, b, hubclient.CreateWithStatus)
 	if !done {
 		return c.client.Create(ctx, b)
 	}
@@ -37,8 +37,8 @@ func (c *Controller) Create(ctx context.Context, b workv1alpha2.Binding) error {
 // Patch is hubclient.Patch for a binding. If the scheduler has observed before, and what it decides about after depends on nothing but the
 // placement and the clusters, the result, or that it still holds, is part of the same write.
 func (c *Controller) Patch(ctx context.Context, before, after workv1alpha2.Binding) (changed bool, err error) {
-	if s := c.together(ctx, before, after); s != nil {
-		if done, err := c.writeTogether(ctx, s, after, hubclient.ReplaceWithStatus); done {
+	if s := c.decideForWrite(ctx, before, after); s != nil {
+		if done, err := c.writeWithResult(ctx, s, after, hubclient.ReplaceWithStatus); done {
 			if err != nil {
 				return false, fmt.Errorf("updating binding %s: %w", s.key, err)
 			}
@@ -48,9 +48,9 @@ func (c *Controller) Patch(ctx context.Context, before, after workv1alpha2.Bindi
 	return hubclient.Patch(ctx, c.client, before, after)
 }
 
-// together returns the cycle of a binding that is about to be written, nil if its result is not part of that write. Before is what is stored, nil for a
+// decideForWrite returns the cycle of a binding that is about to be written, nil if its result is not part of that write. Before is what is stored, nil for a
 // new one. What the cycle reserves counts at once.
-func (c *Controller) together(ctx context.Context, before, after workv1alpha2.Binding) *cycle {
+func (c *Controller) decideForWrite(ctx context.Context, before, after workv1alpha2.Binding) *cycle {
 	next := copyOf(after)
 	next.SetGeneration(1)
 	if before != nil {
@@ -108,9 +108,9 @@ func onlyByPlacement(b workv1alpha2.Binding) bool {
 	return !peers.Grouped(b)
 }
 
-// writeTogether writes the binding of a cycle with its result. Done is false if that is not possible: nothing is written or reserved then. On
+// writeWithResult writes the binding of a cycle with its result. Done is false if that is not possible: nothing is written or reserved then. On
 // success, binding is what is stored.
-func (c *Controller) writeTogether(ctx context.Context, s *cycle, binding workv1alpha2.Binding, write func(context.Context, client.Client, client.Object) (bool, error)) (done bool, err error) {
+func (c *Controller) writeWithResult(ctx context.Context, s *cycle, binding workv1alpha2.Binding, write func(context.Context, client.Client, client.Object) (bool, error)) (done bool, err error) {
 	next, news, err := c.result(s)
 	if err != nil {
 		c.takeBackReservations(s)
@@ -133,7 +133,7 @@ func (c *Controller) writeTogether(ctx context.Context, s *cycle, binding workv1
 		c.pending.Settle(s.key)
 	}
 	if news != nil {
-		c.announce(s, news)
+		c.publishEvent(s, news)
 	}
 	reflect.ValueOf(binding).Elem().Set(reflect.ValueOf(next).Elem())
 	return true, nil
