@@ -44,10 +44,16 @@ func (s *Server) OnUse(ctx context.Context, notify func()) {
 
 // NewInformer makes an informer for the loops of this process. It shares the memory of Works and bindings with the API server: see package local.
 func (s *Server) NewInformer(source toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	if local := s.works.ListerWatcher(obj); local != nil {
+	if local := s.ListerWatcher(obj); local != nil {
 		source = local
 	}
 	return toolscache.NewSharedIndexInformer(source, obj, resync, indexers)
+}
+
+// ListerWatcher returns how all Works or bindings are read from the watch cache of this process, nil for any other kind. What it reads must
+// not be changed.
+func (s *Server) ListerWatcher(obj runtime.Object) toolscache.ListerWatcher {
+	return s.works.ListerWatcher(obj)
 }
 
 // NewClient makes the client of the loops of this process. It writes Works and bindings by calls of their storage: see package local.

@@ -230,7 +230,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		t.lock.Stand(leader.Candidate{
 			Ready: func() error { return errors.Join(synced.check(), t.holdsShard()) },
 			CatchUp: func(ctx context.Context) error {
-				return errors.Join(t.alone(ctx), leader.CatchUp(ctx, mgr.GetAPIReader()))
+				return errors.Join(t.alone(ctx), leader.CatchUp(ctx, t.caches(server)))
 			},
 		})
 	}

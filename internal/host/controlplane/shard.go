@@ -37,7 +37,7 @@ func (t *term) setupShard(server *apiserver.Server, o Options) error {
 		CatchUp: func(ctx context.Context) error {
 			select {
 			case <-t.synced:
-				return leader.CatchUp(ctx, t.mgr.GetAPIReader())
+				return leader.CatchUp(ctx, t.caches(server))
 			default:
 				return errStarting
 			}

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/caches"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/sharding"
@@ -47,6 +48,11 @@ func (t *term) mayWrite() func(cluster string) error {
 		return nil
 	}
 	return func(string) error { return t.lock.Check() }
+}
+
+// caches are what the loops decide from. They are filled once synced is closed.
+func (t *term) caches(server *apiserver.Server) leader.Caches {
+	return leader.Caches{Live: t.mgr.GetAPIReader(), Loops: t.mgr.GetCache(), Local: server.ListerWatcher}
 }
 
 // run runs the loops until the context is done, or a part of them ends. Other servers take over while they end.
