@@ -6,13 +6,17 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/webhook"
@@ -30,63 +34,49 @@ type Loader struct {
 	Changes  *interpret.Changes
 }
 
-// Setup has a manager run the loader.
+// Setup adds the loop that reads the customizations again when one of them changes. Every replica runs it, so that it can take over at once.
 func (c Loader) Setup(mgr ctrl.Manager) error {
-	if err := mgr.Add(&follower{c, mgr.GetCache()}); err != nil {
-		return fmt.Errorf("adding the loader of interpreter customizations: %w", err)
+	always := source.TypedFunc[Kind](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[Kind]) error {
+		queue.Add(Scripts) // what was deleted between Load and the start of the informers has no event
+		queue.Add(Webhooks)
+		return nil
+	})
+	err := builder.TypedControllerManagedBy[Kind](mgr).Named("customizations").
+		Watches(&configv1alpha1.ResourceInterpreterCustomization{}, enqueue(Scripts)).
+		Watches(&configv1alpha1.ResourceInterpreterWebhookConfiguration{}, enqueue(Webhooks)).
+		WatchesRawSource(always).
+		WithOptions(controller.TypedOptions[Kind]{NeedLeaderElection: new(false), SkipNameValidation: new(true)}).
+		Complete(controlloop.Track(mgr, c))
+	if err != nil {
+		return fmt.Errorf("adding the loop customizations: %w", err)
 	}
 	return nil
 }
 
-// follower passes on what changes in a cache.
-type follower struct {
-	Loader
-	cache cache.Cache
+// Kind is one of the two kinds of customizations. All objects of it are read together: those for one kind of resource are combined.
+type Kind string
+
+// The kinds that a Loader reads.
+const (
+	Scripts  Kind = "scripts"
+	Webhooks Kind = "webhooks"
+)
+
+func enqueue(k Kind) handler.TypedEventHandler[client.Object, Kind] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []Kind { return []Kind{k} })
 }
 
-// Start implements manager.Runnable.
-func (c *follower) Start(ctx context.Context) error {
-	scripts, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterCustomization{}, c.readScripts)
-	if err != nil {
-		return err
+// Reconcile implements reconcile.TypedReconciler.
+func (c Loader) Reconcile(ctx context.Context, k Kind) (reconcile.Result, error) {
+	if k == Webhooks {
+		return reconcile.Result{}, c.readWebhooks(ctx, c.Client)
 	}
-	webhooks, err := c.follow(ctx, &configv1alpha1.ResourceInterpreterWebhookConfiguration{}, c.readWebhooks)
-	if err != nil {
-		return err
-	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), scripts, webhooks) {
-		return nil // the manager is ending
-	}
-	<-ctx.Done()
-	return nil
+	return reconcile.Result{}, c.readScripts(ctx, c.Client)
 }
 
 // Load reads the customizations that exist before a loop interprets an object: the result depends on them.
 func (c Loader) Load(ctx context.Context) error {
 	return errors.Join(c.readScripts(ctx, c.Live), c.readWebhooks(ctx, c.Live))
-}
-
-// NeedLeaderElection is false: every replica has the customizations, so that it can take over at once.
-func (c *follower) NeedLeaderElection() bool { return false }
-
-// follow calls read at every change of the objects of a kind.
-func (c *follower) follow(ctx context.Context, kind client.Object, read func(context.Context, client.Reader) error) (toolscache.InformerSynced, error) {
-	informer, err := c.cache.GetInformer(ctx, kind)
-	if err != nil {
-		return nil, fmt.Errorf("watching %T: %w", kind, err)
-	}
-	changed := func(any) {
-		if err := read(ctx, c.Client); err != nil {
-			log.FromContext(ctx).Error(err, "Cannot take over interpreter customizations")
-		}
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watching %T: %w", kind, err)
-	}
-	return registration.HasSynced, nil
 }
 
 func (c Loader) readScripts(ctx context.Context, from client.Reader) error {
