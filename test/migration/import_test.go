@@ -138,13 +138,13 @@ func putsBack(t *testing.T, member *fleettest.Part) {
 	t.Helper()
 	pinned := fleettest.Deployment(shop, "pinned", 2)
 	fleettest.Update(t, member.Cluster, pinned, func(d *appsv1.Deployment) {
-		if d.Annotations[workv1alpha1.RecordAnnotation] != "" {
+		if d.Annotations[workv1alpha1.LastAppliedAnnotation] != "" {
 			t.Errorf("%s was not taken over as it was: it has %v", d.Name, d.Annotations)
 		}
 		d.Spec.Replicas = new(int32(4))
 	})
 	fleettest.ExpectEventually(t, member.Cluster, pinned, func(d *appsv1.Deployment) error {
-		if *d.Spec.Replicas != 2 || d.Annotations[workv1alpha1.RecordAnnotation] == "" || d.Annotations[workv1alpha1.ControlPlaneAnnotation] == "" {
+		if *d.Spec.Replicas != 2 || d.Annotations[workv1alpha1.LastAppliedAnnotation] == "" || d.Annotations[workv1alpha1.ControlPlaneAnnotation] == "" {
 			return fmt.Errorf("it has %d replicas and %v", *d.Spec.Replicas, d.Annotations)
 		}
 		return nil

@@ -19,7 +19,7 @@ func TestIsOwnershipKey(t *testing.T) {
 		workv1alpha1.ConflictResolutionAnnotation:              true,
 		workv1alpha1.TemplateUIDAnnotation:                     true,
 		workv1alpha1.ManagedLabelsAnnotation:                   true,
-		workv1alpha1.RecordAnnotation:                          true,
+		workv1alpha1.LastAppliedAnnotation:                     true,
 		workv1alpha1.AdoptedAnnotation:                         true,
 		workv1alpha1.CarriedNamespaceAnnotation:                true,
 		workv1alpha2.ResourceBindingPermanentIDLabel:           true,

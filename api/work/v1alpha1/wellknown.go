@@ -32,9 +32,9 @@ const (
 	// ManagedAnnotationsAnnotation lists, sorted and separated by commas, the annotation keys that
 	// came from here, itself and ManagedLabelsAnnotation included.
 	ManagedAnnotationsAnnotation = "resourcetemplate.karmada.io/managed-annotations"
-	// RecordAnnotation records what was applied last, in a form that only its writer reads: it saves requests and separates
+	// LastAppliedAnnotation records what was applied last, in a form that only its writer reads: it saves requests and separates
 	// drift from conflicts.
-	RecordAnnotation = "flagship.io/record"
+	LastAppliedAnnotation = "flagship.io/record"
 	// ControlPlaneAnnotation is the id of the control plane that an object belongs to: the uid of that control plane's
 	// namespace kube-system. Another control plane changes the object only if a user requests it with Overwrite, and never
 	// deletes it. An object without it was written by an older version or by Karmada, or is a Deployment that was taken over from

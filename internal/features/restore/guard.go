@@ -47,7 +47,7 @@ type Deps struct {
 	Client client.Client
 	Live   client.Reader
 	Fleet  *member.Fleet
-	// Fingerprints returns, for each manifest of a Work, what the record annotation of its object begins with while the
+	// Fingerprints returns, for each manifest of a Work, what LastAppliedAnnotation of its object begins with while the
 	// object is as the Work has it. It is a function because apply writes that annotation, and features import no stage.
 	Fingerprints func(*workv1alpha1.Work) []string
 	// Deletes returns whether a Work deletes an object that names it, once it may delete. It is a function for the same reason.

@@ -263,7 +263,7 @@ func (g *Guard) compare(ctx context.Context, k known, resource schema.GroupResou
 	}
 	wanted.seen = true
 	template, generation := templateOf(live)
-	record := annotations[workv1alpha1.RecordAnnotation]
+	record := annotations[workv1alpha1.LastAppliedAnnotation]
 	switch {
 	case record == "": // as another control plane left it: the template is one of that control plane
 		return nil

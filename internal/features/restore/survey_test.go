@@ -22,7 +22,7 @@ func configMap(name, template, generation, record string) metav1.PartialObjectMe
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{
 			workv1alpha1.WorkNamespaceAnnotation: "karmada-es-m1", workv1alpha1.WorkNameAnnotation: "w",
-			workv1alpha1.RecordAnnotation: record, workv1alpha1.TemplateUIDAnnotation: template, workv1alpha1.TemplateGenerationAnnotation: generation,
+			workv1alpha1.LastAppliedAnnotation: record, workv1alpha1.TemplateUIDAnnotation: template, workv1alpha1.TemplateGenerationAnnotation: generation,
 		}},
 	}
 }

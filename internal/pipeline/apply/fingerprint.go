@@ -6,7 +6,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// Fingerprints returns, for each manifest of a Work in their order, what the record annotation of its object begins with
+// Fingerprints returns, for each manifest of a Work in their order, what LastAppliedAnnotation of its object begins with
 // while the object is as this Work had it applied. It is empty for a manifest that cannot be read.
 func Fingerprints(work *workv1alpha1.Work) []string {
 	fingerprints := make([]string, len(work.Spec.Workload.Manifests))

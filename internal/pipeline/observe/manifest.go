@@ -29,7 +29,7 @@ type observed struct {
 func (s observed) ofTemplate(obj *unstructured.Unstructured) (current, unknown *unstructured.Unstructured) {
 	annotations := obj.GetAnnotations()
 	of := annotations[workv1alpha1.TemplateUIDAnnotation]
-	if of == "" || annotations[workv1alpha1.RecordAnnotation] != "" || s.manifest == nil {
+	if of == "" || annotations[workv1alpha1.LastAppliedAnnotation] != "" || s.manifest == nil {
 		return nil, nil
 	}
 	var wanted metav1.PartialObjectMetadata

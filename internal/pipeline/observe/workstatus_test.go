@@ -239,7 +239,7 @@ func TestTheGenerationOfAnotherControlPlane(t *testing.T) {
 	}{
 		"Left":       {manifest, map[string]string{uid: "old", generation: "7"}, "2"},
 		"Own":        {manifest, map[string]string{uid: "new", generation: "1"}, ""},
-		"Recorded":   {manifest, map[string]string{uid: "old", generation: "7", workv1alpha1.RecordAnnotation: "a."}, ""},
+		"Recorded":   {manifest, map[string]string{uid: "old", generation: "7", workv1alpha1.LastAppliedAnnotation: "a."}, ""},
 		"NoTemplate": {[]byte(`{"metadata": {}}`), map[string]string{uid: "old", generation: "7"}, ""},
 		"Foreign":    {manifest, nil, ""},
 		"Extra":      {nil, map[string]string{uid: "old", generation: "7"}, ""},

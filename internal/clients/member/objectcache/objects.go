@@ -267,7 +267,7 @@ func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
 	fields := o.control.OurFields(u)
 	return kept{
 		raw: o.codec.compress(raw), version: u.GetResourceVersion(), work: o.control.WorkOf(u), lost: o.lost(), owned: ownership.Ownership(o.seed, fields),
-		values: ownership.Values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.RecordAnnotation]),
+		values: ownership.Values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.LastAppliedAnnotation]),
 	}, nil
 }
 

@@ -104,7 +104,7 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 		return results.Entry{}, err
 	}
 	if w.Retention != nil {
-		hash += w.Retention(desired.GroupVersionKind()) // a record may not hold a dot in it
+		hash += w.Retention(desired.GroupVersionKind()) // it is in an annotation whose parts a dot separates
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
 	try.before, try.remembered = w.Results.Get(t.Place)
@@ -228,14 +228,14 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		if try.unmarked, err = unmarked.KeepsGeneration(ctx, try.client, try.Conn.ControlPlane(), as, live); err != nil {
 			return results.Entry{}, Transient(err)
 		} else if try.unmarked {
-			return w.send(ctx, try, as, live, true) // with force, as every object without a record
+			return w.send(ctx, try, as, live, true) // with force, as every object without the annotation
 		}
 	}
 	if err := w.admitShrinkage(try, body, live); err != nil {
 		return results.Entry{}, err
 	}
 	body.SetUID(live.GetUID()) // not a new object of the same name
-	_, recorded := ssa.RecordOf(live)
+	_, annotated := ssa.LastAppliedOf(live)
 	// What was applied before and is wanted still can only be in conflict with drift.
 	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0 && len(try.left) == 0
 	report := func() {}
@@ -245,7 +245,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	if len(try.left) > 0 {
 		body, try.leftPaths = drifted.Without(body, try.left)
 	}
-	applied, err := w.send(ctx, try, body, live, verdict == ssa.Adopting || !recorded || repair)
+	applied, err := w.send(ctx, try, body, live, verdict == ssa.Adopting || !annotated || repair)
 	if err == nil {
 		report()
 	}
@@ -278,8 +278,8 @@ func outgrown(ctx context.Context, try attempt, live *unstructured.Unstructured)
 	if err != nil {
 		return false, err
 	}
-	recorded, _ := ssa.RecordOf(live)
-	return recorded.Schema != present, nil
+	last, _ := ssa.LastAppliedOf(live)
+	return last.Schema != present, nil
 }
 
 // send applies a body and corrects it by what the API server answers. Live is the object as it is, nil if there is none.
@@ -294,10 +294,10 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	var left []fleetv1alpha1.DriftedField
 	schema, read := "", false
 	for round := 0; round < rounds; round++ {
-		record := ssa.Record{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}
-		got, err := w.patch(ctx, try, body, record, force)
+		applied := ssa.LastApplied{Hash: try.hash, Misfits: ssa.FootprintOfPaths(misfits), Schema: schema}
+		got, err := w.patch(ctx, try, body, applied, force)
 		if err == nil && len(result.Taken) > 0 {
-			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, record, force) }
+			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, applied, force) }
 			got, err = services.GiveUpPorts(body, got, func(port string) bool { return w.Results.Awaits(try.Place, port) }, again)
 		}
 		if err == nil {
@@ -361,10 +361,10 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 	return results.Entry{}, fmt.Errorf("applying %s: the API server keeps refusing it", ssa.IdentityOf(body))
 }
 
-func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.Record, force bool) (*unstructured.Unstructured, error) {
+func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.LastApplied, force bool) (*unstructured.Unstructured, error) {
 	applied.Footprint = ssa.FootprintOf(body, try.leftPaths...) // what others changed was ours, and is again when the policy says so
 	if !try.unmarked {
-		ssa.SetAnnotation(body, workv1alpha1.RecordAnnotation, applied.String())
+		ssa.SetAnnotation(body, workv1alpha1.LastAppliedAnnotation, applied.String())
 		if id := try.Conn.ControlPlane().ID; id != "" {
 			ssa.SetAnnotation(body, workv1alpha1.ControlPlaneAnnotation, id)
 		}

@@ -68,7 +68,7 @@ func expectMarks(t *testing.T, obj *unstructured.Unstructured) {
 	if annotations[workv1alpha1.WorkNamespaceAnnotation] != "karmada-es-member1" || annotations[workv1alpha1.WorkNameAnnotation] != "w" {
 		t.Fatalf("the annotations are %v", annotations)
 	}
-	for _, key := range []string{workv1alpha1.RecordAnnotation, workv1alpha1.AdoptedAnnotation} {
+	for _, key := range []string{workv1alpha1.LastAppliedAnnotation, workv1alpha1.AdoptedAnnotation} {
 		if value, found := annotations[key]; found {
 			t.Fatalf("the manifest brought %s=%s along", key, value)
 		}

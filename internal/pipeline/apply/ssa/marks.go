@@ -69,7 +69,7 @@ func IsMark(path string) bool {
 		"/metadata/labels/" + workv1alpha1.WorkPermanentIDLabel,
 		"/metadata/annotations/" + workv1alpha1.WorkNamespaceAnnotation,
 		"/metadata/annotations/" + workv1alpha1.WorkNameAnnotation,
-		"/metadata/annotations/" + workv1alpha1.RecordAnnotation,
+		"/metadata/annotations/" + workv1alpha1.LastAppliedAnnotation,
 		"/metadata/annotations/" + workv1alpha1.AdoptedAnnotation,
 		"/metadata/annotations/" + workv1alpha1.ControlPlaneAnnotation,
 		"/metadata/annotations/" + workv1alpha1.TakenFromAnnotation:

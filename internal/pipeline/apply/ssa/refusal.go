@@ -189,11 +189,11 @@ func reduce(obj *unstructured.Unstructured, path, element string) bool {
 // triage separates conflicts from drift: a field that we had, or that is one of our marks, was taken from us, and replicas that were left
 // to the member are taken back.
 func Triage(found []Conflict, body, live *unstructured.Unstructured) (theirs []Conflict, drifted bool) {
-	recorded, ok := RecordOf(live)
+	last, ok := LastAppliedOf(live)
 	for _, c := range found {
 		s, located := Locate(Spot{Value: body.Object}, c.Field)
 		switch {
-		case !ok, Predecessors[c.Manager], located && (IsMark(s.path) || recorded.Footprint.has(s.path)),
+		case !ok, Predecessors[c.Manager], located && (IsMark(s.path) || last.Footprint.has(s.path)),
 			c.Field == ".spec.replicas" && replicas.Reclaimed(body, live):
 			drifted = true
 		default:

@@ -113,16 +113,16 @@ type Difference struct {
 }
 
 func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, hash string) Difference {
-	recorded, ok := RecordOf(live)
-	if !ok || recorded.Hash != hash || !IsManaged(live) || !isSigned(self, live) {
+	last, ok := LastAppliedOf(live)
+	if !ok || last.Hash != hash || !IsManaged(live) || !isSigned(self, live) {
 		return Difference{Stale: true}
 	}
-	d := Difference{UnknownFields: !recorded.Misfits.empty()}
+	d := Difference{UnknownFields: !last.Misfits.empty()}
 	d.Altered, d.Unexplained = Alterations(self, desired, live)
 	unowned(content(desired), self.OurFields(live), "", func(path string) {
 		switch {
-		case recorded.Misfits.has(path):
-		case recorded.Footprint.has(path):
+		case last.Misfits.has(path):
+		case last.Footprint.has(path):
 			d.Drifted = append(d.Drifted, path)
 		default:
 			d.Open = append(d.Open, path)
@@ -136,13 +136,13 @@ func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructur
 
 // Lost are the paths of desired that were applied last, whatever was wanted then, and that we do not own any more.
 func Lost(self ownership.ControlPlane, desired, live *unstructured.Unstructured) []string {
-	recorded, ok := RecordOf(live)
+	last, ok := LastAppliedOf(live)
 	if !ok || !IsManaged(live) || !isSigned(self, live) {
 		return nil
 	}
 	var lost []string
 	unowned(content(desired), self.OurFields(live), "", func(path string) {
-		if recorded.Footprint.has(path) && !recorded.Misfits.has(path) {
+		if last.Footprint.has(path) && !last.Misfits.has(path) {
 			lost = append(lost, path)
 		}
 	})

@@ -98,7 +98,7 @@ func live(t *testing.T, fields string, edit func(*unstructured.Unstructured)) *u
 	if err != nil {
 		t.Fatal(err)
 	}
-	SetAnnotation(obj, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOf(obj)}.String())
+	SetAnnotation(obj, workv1alpha1.LastAppliedAnnotation, LastApplied{Hash: hash, Footprint: FootprintOf(obj)}.String())
 	var owned map[string]any
 	if err := yaml.Unmarshal([]byte(fields), &owned); err != nil {
 		t.Fatal(err)
@@ -124,16 +124,16 @@ func TestCompare(t *testing.T) {
 			Difference{Altered: map[string]uint64{"/data/k": valueHash("w")}, Unexplained: 1}},
 		"NotStored": {"the member does not store a field that we own", live(t, all, func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{} }),
 			Difference{Altered: map[string]uint64{"/data/k": valueHash(nil)}}},
-		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { SetAnnotation(o, workv1alpha1.RecordAnnotation, "other.AAAA") }), Difference{Stale: true}},
+		"OtherHash": {"something else is wanted now", live(t, all, func(o *unstructured.Unstructured) { SetAnnotation(o, workv1alpha1.LastAppliedAnnotation, "other.AAAA") }), Difference{Stale: true}},
 		"NoLabel":   {"the managed label is gone", live(t, all, func(o *unstructured.Unstructured) { o.SetLabels(nil) }), Difference{Stale: true}},
 		"NeverOurs": {"no entry of ours", live(t, `{}`, nil), Difference{Stale: true}},
 		"LeftToThem": {"a field that we never set", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := Wanted(object(t, configMap))
-			SetAnnotation(o, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"})}.String())
+			SetAnnotation(o, workv1alpha1.LastAppliedAnnotation, LastApplied{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"})}.String())
 		}), Difference{Open: []string{"/data"}}},
 		"UnknownField": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := Wanted(object(t, configMap))
-			SetAnnotation(o, workv1alpha1.RecordAnnotation, Record{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"}), Misfits: FootprintOfPaths([]string{"/data"})}.String())
+			SetAnnotation(o, workv1alpha1.LastAppliedAnnotation, LastApplied{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"}), Misfits: FootprintOfPaths([]string{"/data"})}.String())
 		}), Difference{UnknownFields: true}},
 	}
 	for name, tc := range tests {

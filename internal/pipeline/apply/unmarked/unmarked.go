@@ -25,7 +25,7 @@ import (
 var annotationsCount = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
 // MayStay returns whether an object may stay without the annotations of apply: a managed Deployment that has none of them. A policy that
-// leaves drift as it is needs the record: without it a field that others changed cannot be distinguished from one that is newly wanted.
+// leaves drift as it is needs LastAppliedAnnotation: without it a field that others changed cannot be distinguished from one that is newly wanted.
 func MayStay(self ownership.ControlPlane, drift string, live *unstructured.Unstructured) bool {
 	if live.GroupVersionKind().GroupKind() != annotationsCount || !ssa.IsManaged(live) || self.ID == "" || drift != "" && drift != policyv1alpha1.DriftRepair {
 		return false
@@ -78,7 +78,7 @@ func keepOrigin(desired, live *unstructured.Unstructured) *unstructured.Unstruct
 	return kept
 }
 
-// Compare is ssa.Compare for an object without a record. It was applied as desired is if we own its fields and no other ones. Remembered
+// Compare is ssa.Compare for an object without LastAppliedAnnotation. It was applied as desired is if we own its fields and no other ones. Remembered
 // is whether this process applied the same as desired: then a difference is drift, and else it may be a change of what is wanted.
 func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, remembered bool) ssa.Difference {
 	var d ssa.Difference

@@ -16,10 +16,10 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// record is the content of the record annotation: a hash of what was wanted and, each after a dot, the footprint of the
+// LastApplied is the content of the annotation LastAppliedAnnotation: a hash of what was wanted and, each after a dot, the footprint of the
 // fields that were set and, if there are any, that of the fields that the member's schema does not have, and what stands for the
 // schema that has not.
-type Record struct {
+type LastApplied struct {
 	Hash      string
 	Footprint footprint
 	Misfits   footprint
@@ -42,9 +42,9 @@ const (
 	wideMark = "~"
 )
 
-// wanted is the hash of an object as it should be, our own annotations not counted.
+// Wanted is the hash of an object as it should be, our own annotations not counted.
 func Wanted(obj *unstructured.Unstructured) (string, error) {
-	raw, err := json.Marshal(unrecorded(obj).Object) // keys come out sorted
+	raw, err := json.Marshal(withoutOwn(obj).Object) // keys come out sorted
 	if err != nil {
 		return "", fmt.Errorf("encoding the object: %w", err)
 	}
@@ -55,11 +55,11 @@ func Wanted(obj *unstructured.Unstructured) (string, error) {
 
 // ownAnnotations are those that apply writes by itself: they are in no Work.
 var ownAnnotations = []string{
-	workv1alpha1.RecordAnnotation, workv1alpha1.AdoptedAnnotation, workv1alpha1.ControlPlaneAnnotation, workv1alpha1.TakenFromAnnotation,
+	workv1alpha1.LastAppliedAnnotation, workv1alpha1.AdoptedAnnotation, workv1alpha1.ControlPlaneAnnotation, workv1alpha1.TakenFromAnnotation,
 }
 
-// unrecorded returns obj without our annotations; obj itself is not changed.
-func unrecorded(obj *unstructured.Unstructured) *unstructured.Unstructured {
+// withoutOwn returns obj without our annotations; obj itself is not changed.
+func withoutOwn(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	annotations := obj.GetAnnotations()
 	if !slices.ContainsFunc(ownAnnotations, func(key string) bool { _, has := annotations[key]; return has }) {
 		return obj
@@ -77,7 +77,7 @@ func unrecorded(obj *unstructured.Unstructured) *unstructured.Unstructured {
 // content is what of an object can be owned: all but what identifies it and our own annotations. The parts are shared
 // with obj.
 func content(obj *unstructured.Unstructured) map[string]any {
-	fields := maps.Clone(unrecorded(obj).Object)
+	fields := maps.Clone(withoutOwn(obj).Object)
 	delete(fields, "apiVersion")
 	delete(fields, "kind")
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
@@ -124,7 +124,7 @@ func pathHash(path string) uint32 {
 
 func (f footprint) empty() bool { return len(f.hashes) == 0 }
 
-// has returns whether a path is in the footprint; one that was too large to be recorded has none.
+// has returns whether a path is in the footprint; one that was too large to be kept has none.
 func (f footprint) has(path string) bool {
 	h := pathHash(path)
 	if f.narrow {
@@ -166,23 +166,23 @@ func decodeFootprint(text string) (footprint, bool) {
 	return f, true
 }
 
-func (r Record) String() string {
-	text := r.Hash + "." + r.Footprint.encode()
-	if !r.Misfits.empty() {
-		text += "." + r.Misfits.encode() + "." + r.Schema
+func (l LastApplied) String() string {
+	text := l.Hash + "." + l.Footprint.encode()
+	if !l.Misfits.empty() {
+		text += "." + l.Misfits.encode() + "." + l.Schema
 	}
 	return text
 }
 
-// recordOf reads what was applied to an object; false if nothing was, or it cannot be read.
-func RecordOf(obj *unstructured.Unstructured) (Record, bool) {
-	hash, rest, ok := strings.Cut(obj.GetAnnotations()[workv1alpha1.RecordAnnotation], ".")
+// LastAppliedOf reads what was applied to an object; false if nothing was, or it cannot be read.
+func LastAppliedOf(obj *unstructured.Unstructured) (LastApplied, bool) {
+	hash, rest, ok := strings.Cut(obj.GetAnnotations()[workv1alpha1.LastAppliedAnnotation], ".")
 	set, rest, _ := strings.Cut(rest, ".")
 	left, schema, _ := strings.Cut(rest, ".")
 	footprint, setOK := decodeFootprint(set)
 	misfits, leftOK := decodeFootprint(left)
 	if !ok || hash == "" || !setOK || !leftOK {
-		return Record{}, false
+		return LastApplied{}, false
 	}
-	return Record{Hash: hash, Footprint: footprint, Misfits: misfits, Schema: schema}, true
+	return LastApplied{Hash: hash, Footprint: footprint, Misfits: misfits, Schema: schema}, true
 }

@@ -25,15 +25,15 @@ metadata: {name: a, namespace: shop, labels: {karmada.io/managed: "true"}, annot
 data: {k: v}
 `
 
-func TestRecordSurvivesItsAnnotation(t *testing.T) {
+func TestLastAppliedSurvivesItsAnnotation(t *testing.T) {
 	obj := object(t, configMap)
-	want := Record{Hash: "h4sh", Footprint: FootprintOf(obj), Misfits: FootprintOfPaths([]string{"/spec/novel"}), Schema: "sch3ma"}
-	SetAnnotation(obj, workv1alpha1.RecordAnnotation, want.String())
-	got, ok := RecordOf(obj)
+	want := LastApplied{Hash: "h4sh", Footprint: FootprintOf(obj), Misfits: FootprintOfPaths([]string{"/spec/novel"}), Schema: "sch3ma"}
+	SetAnnotation(obj, workv1alpha1.LastAppliedAnnotation, want.String())
+	got, ok := LastAppliedOf(obj)
 	if !ok {
 		t.Fatalf("cannot read %q", want)
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Record{}, footprint{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(LastApplied{}, footprint{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for path, want := range map[string]bool{"/data/k": true, "/data": true, "/metadata/labels/karmada.io/managed": true, "/data/other": false, "/spec/novel": false} {
@@ -43,17 +43,17 @@ func TestRecordSurvivesItsAnnotation(t *testing.T) {
 	}
 }
 
-func TestRecordThatCannotBeRead(t *testing.T) {
+func TestLastAppliedThatCannotBeRead(t *testing.T) {
 	for name, text := range map[string]string{"Missing": "", "NoFootprint": "h4sh", "NoHash": ".AAAA", "NotBase64": "h4sh.?", "Odd": "h4sh.AA"} {
 		obj := object(t, configMap)
-		SetAnnotation(obj, workv1alpha1.RecordAnnotation, text)
-		if r, ok := RecordOf(obj); ok {
+		SetAnnotation(obj, workv1alpha1.LastAppliedAnnotation, text)
+		if r, ok := LastAppliedOf(obj); ok {
 			t.Errorf("%s: read %+v out of %q", name, r, text)
 		}
 	}
 }
 
-func TestARecordOfAnOlderVersionIsRead(t *testing.T) {
+func TestLastAppliedOfAnOlderVersionIsRead(t *testing.T) {
 	obj := object(t, configMap)
 	// As versions with 16-bit hashes wrote it.
 	var raw []byte
@@ -66,8 +66,8 @@ func TestARecordOfAnOlderVersionIsRead(t *testing.T) {
 	for _, h := range narrow {
 		raw = binary.BigEndian.AppendUint16(raw, h)
 	}
-	SetAnnotation(obj, workv1alpha1.RecordAnnotation, "h4sh."+base64.RawURLEncoding.EncodeToString(raw))
-	got, ok := RecordOf(obj)
+	SetAnnotation(obj, workv1alpha1.LastAppliedAnnotation, "h4sh."+base64.RawURLEncoding.EncodeToString(raw))
+	got, ok := LastAppliedOf(obj)
 	if !ok || got.Hash != "h4sh" {
 		t.Fatalf("read %+v, %t", got, ok)
 	}
@@ -112,7 +112,7 @@ func TestWantedIsAboutTheUsersObjectOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	marked := object(t, configMap)
-	SetAnnotation(marked, workv1alpha1.RecordAnnotation, "x.AAAA")
+	SetAnnotation(marked, workv1alpha1.LastAppliedAnnotation, "x.AAAA")
 	SetAnnotation(marked, workv1alpha1.AdoptedAnnotation, "true")
 	if same, _ := Wanted(marked); same != plain {
 		t.Error("our own annotations change the hash")
@@ -122,7 +122,7 @@ func TestWantedIsAboutTheUsersObjectOnly(t *testing.T) {
 	if changed, _ := Wanted(other); changed == plain {
 		t.Error("a changed value does not change the hash")
 	}
-	if marked.GetAnnotations()[workv1alpha1.RecordAnnotation] == "" {
+	if marked.GetAnnotations()[workv1alpha1.LastAppliedAnnotation] == "" {
 		t.Error("hashing changed the object")
 	}
 }
