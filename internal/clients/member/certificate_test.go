@@ -156,10 +156,10 @@ func TestCertificatesThatEnd(t *testing.T) {
 				if clock.HasWaiters() {
 					clock.Step(2 * time.Minute) // the next probe
 				}
-				s.CloseClientConnections()
 				_, err := get(t.Context(), conn.HTTPClient(), "/x")
 				return err == nil
 			}
+			s.CloseClientConnections() // once: a handshake takes longer than the pause between two tries
 			eventually(t, "it is reached", reachable)
 			tc.begin()
 			s.CloseClientConnections()
@@ -173,6 +173,7 @@ func TestCertificatesThatEnd(t *testing.T) {
 				return err != nil && health.Down && strings.Contains(health.Cause.Error(), tc.cause)
 			})
 			tc.end()
+			s.CloseClientConnections()
 			eventually(t, "it is reached again", reachable)
 			if now, _ := fleet.Get("member1"); now != conn {
 				t.Error("it is another connection")
