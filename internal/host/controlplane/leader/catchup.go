@@ -45,6 +45,13 @@ type kind struct {
 	list   func() client.ObjectList
 }
 
+// metadata is an empty list of the metadata of the kind.
+func (k kind) metadata() *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.gvk.Kind + "List"))
+	return list
+}
+
 func decisive() []kind {
 	return []kind{
 		{workv1alpha1.SchemeGroupVersion.WithKind("Work"), &workv1alpha1.Work{}, func() client.ObjectList { return &workv1alpha1.WorkList{} }},
@@ -95,8 +102,7 @@ func CatchUp(ctx context.Context, caches Caches) error {
 // etcd reports its progress to the watch cache for it. But it is read from etcd if that takes too long, so the second one requires the
 // revision of the watch cache, and fails otherwise.
 func (c Caches) fresh(ctx context.Context, k kind) error {
-	first := &metav1.PartialObjectMetadataList{}
-	first.SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.gvk.Kind + "List"))
+	first := k.metadata()
 	if err := c.Live.List(ctx, first, client.Limit(1)); err != nil {
 		return fmt.Errorf("reading the revision of %s: %w", k.gvk.Kind, err)
 	}
@@ -109,7 +115,7 @@ func (c Caches) fresh(ctx context.Context, k kind) error {
 		return err
 	}
 	missing := lacks(wanted, present)
-	behind := func(ctx context.Context) (bool, error) {
+	complete := func(ctx context.Context) (bool, error) {
 		if len(missing) == 0 {
 			return true, nil
 		}
@@ -124,7 +130,7 @@ func (c Caches) fresh(ctx context.Context, k kind) error {
 		maps.DeleteFunc(missing, func(name types.NamespacedName, version string) bool { return arrived(name, version, exist, present) })
 		return len(missing) == 0, nil
 	}
-	if err := wait.PollUntilContextCancel(ctx, comparePeriod, true, behind); err != nil {
+	if err := wait.PollUntilContextCancel(ctx, comparePeriod, true, complete); err != nil {
 		return fmt.Errorf("%d of %d objects of %s are older in the informer than in storage: %w", len(missing), len(wanted), k.gvk.Kind, err)
 	}
 	return nil
@@ -177,8 +183,7 @@ func (c Caches) cached(ctx context.Context, k kind, revision string) (versions, 
 	if local := c.Local(k.object); local != nil {
 		list, err = toolscache.ToListerWatcherWithContext(local).ListWithContext(ctx, options)
 	} else {
-		metadata := &metav1.PartialObjectMetadataList{}
-		metadata.SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.gvk.Kind + "List"))
+		metadata := k.metadata()
 		list, err = metadata, c.Live.List(ctx, metadata, &client.ListOptions{Raw: &options})
 	}
 	if err != nil {
