@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -78,11 +79,7 @@ func RegisterCommand(ctx context.Context, hub *rest.Config, server, cluster, tok
 // publishClusterInfo writes the ConfigMap and waits until it is signed with the token of an id.
 func publishClusterInfo(ctx context.Context, kube kubernetes.Interface, content, id string) error {
 	public := kube.CoreV1().ConfigMaps(metav1.NamespacePublic)
-	ctx, cancel := context.WithTimeout(ctx, signPatience)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := wait.PollUntilContextTimeout(ctx, tokenPoll, signPatience, true, func(ctx context.Context) (bool, error) {
 		info, err := public.Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -93,15 +90,18 @@ func publishClusterInfo(ctx context.Context, kube kubernetes.Interface, content,
 			info.Data = map[string]string{bootstrapapi.KubeConfigKey: content} // without signatures of what was there
 			_, err = public.Update(ctx, info, metav1.UpdateOptions{})
 		case err == nil && info.Data[bootstrapapi.JWSSignatureKeyPrefix+id] != "":
-			return nil
+			return true, nil
 		}
-		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("publishing %s: %w", bootstrapapi.ConfigMapClusterInfo, err)
+		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+			err = nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the control plane does not sign %s with the token: start it with --enable-bootstrap-token-auth", bootstrapapi.ConfigMapClusterInfo)
-		}
+		return false, err
+	})
+	switch {
+	case wait.Interrupted(err):
+		return fmt.Errorf("the control plane does not sign %s with the token: start it with --enable-bootstrap-token-auth", bootstrapapi.ConfigMapClusterInfo)
+	case err != nil:
+		return fmt.Errorf("publishing %s: %w", bootstrapapi.ConfigMapClusterInfo, err)
 	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
@@ -61,8 +62,8 @@ func CreateToken(ctx context.Context, hub *rest.Config, cluster string, expires 
 	return token, nil
 }
 
-// tokenPatience bounds how long the API server may take to accept a new token.
-const tokenPatience = 5 * time.Second
+// tokenPatience bounds how long the API server may take to accept a new token, and tokenPoll is how often that is checked.
+const tokenPatience, tokenPoll = 5 * time.Second, 100 * time.Millisecond
 
 // tryToken checks that the control plane accepts a new token.
 func tryToken(ctx context.Context, hub *rest.Config, token string) error {
@@ -72,24 +73,22 @@ func tryToken(ctx context.Context, hub *rest.Config, token string) error {
 	if err != nil {
 		return fmt.Errorf("building a client with the token: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		_, err = kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-		if err == nil {
-			return nil
+	var refused error
+	err = wait.PollUntilContextTimeout(ctx, tokenPoll, tokenPatience, true, func(ctx context.Context) (bool, error) {
+		_, err := kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if apierrors.IsUnauthorized(err) {
+			refused = err
+			return false, nil
 		}
-		select {
-		case <-tick.C:
-			if apierrors.IsUnauthorized(err) {
-				continue
-			}
-		case <-ctx.Done():
-		}
+		return err == nil, err
+	})
+	if refused != nil && wait.Interrupted(err) {
+		err = refused
+	}
+	if err != nil {
 		return fmt.Errorf("the control plane does not accept bootstrap tokens: %w\nstart it with --enable-bootstrap-token-auth", err)
 	}
+	return nil
 }
 
 // ListTokens lists the tokens for agents, by cluster.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
@@ -137,31 +138,28 @@ func awaitServed(ctx context.Context, config *rest.Config, definitions []*apiext
 	if err != nil {
 		return fmt.Errorf("making the discovery client: %w", err)
 	}
-	tick := time.NewTicker(definitionPoll)
-	defer tick.Stop()
-	for {
-		missing := wantedResources(definitions)
+	var missing sets.Set[schema.GroupVersionResource]
+	err = wait.PollUntilContextCancel(ctx, definitionPoll, true, func(context.Context) (bool, error) {
+		missing = wantedResources(definitions)
 		_, lists, err := client.ServerGroupsAndResources()
-		if err == nil || discovery.IsGroupDiscoveryFailedError(err) {
-			for _, list := range lists {
-				gv, parseErr := schema.ParseGroupVersion(list.GroupVersion)
-				if parseErr != nil {
-					continue
-				}
-				for _, resource := range list.APIResources {
-					missing.Delete(gv.WithResource(resource.Name))
-				}
+		if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+			return false, nil // the API server is starting
+		}
+		for _, list := range lists {
+			gv, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				continue
 			}
-			if missing.Len() == 0 {
-				return nil
+			for _, resource := range list.APIResources {
+				missing.Delete(gv.WithResource(resource.Name))
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d kinds to be served: %w", missing.Len(), ctx.Err())
-		}
+		return missing.Len() == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d kinds to be served: %w", missing.Len(), err)
 	}
+	return nil
 }
 
 func wantedResources(definitions []*apiextensionsv1.CustomResourceDefinition) sets.Set[schema.GroupVersionResource] {

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -49,7 +50,7 @@ func BindOperators(ctx context.Context, config *rest.Config) error {
 	case err != nil:
 		return fmt.Errorf("binding the operators: %w", err)
 	default:
-		if err := poll(ctx, func() (bool, error) { return mayEverything(ctx, client) }); err != nil {
+		if err := wait.PollUntilContextCancel(ctx, operatorsPoll, true, func(ctx context.Context) (bool, error) { return mayEverything(ctx, client) }); err != nil {
 			return fmt.Errorf("waiting for the operators' rights: %w", err)
 		}
 	}
@@ -57,7 +58,7 @@ func BindOperators(ctx context.Context, config *rest.Config) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.SystemNamespace, Name: operatorsRecord},
 		Data:       map[string]string{"bound": "true"},
 	}
-	err = poll(ctx, func() (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, operatorsPoll, true, func(ctx context.Context) (bool, error) {
 		_, err := records.Create(ctx, record, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) { // its namespace, which a new server is about to make
 			return false, nil
@@ -85,21 +86,4 @@ func mayEverything(ctx context.Context, client kubernetes.Interface) (bool, erro
 		return false, err
 	}
 	return review.Status.Allowed, nil
-}
-
-// poll calls check until it is done, fails, or the context ends.
-func poll(ctx context.Context, check func() (bool, error)) error {
-	tick := time.NewTicker(operatorsPoll)
-	defer tick.Stop()
-	for {
-		done, err := check()
-		if done || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
