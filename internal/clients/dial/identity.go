@@ -49,13 +49,13 @@ var errUnauthorized = errors.New("the cluster does not accept the credential tha
 // errClosed: the connection was closed by another request, on which the cluster could not be identified. The next request dials.
 var errClosed = errors.New("the connection to the member was closed, since the cluster could not be identified on it")
 
-// marked is a connection that remembers whether the cluster behind it was checked.
+// marked is a connection with a mark once the cluster behind it was checked.
 type marked struct {
 	net.Conn
 	mu      sync.Mutex // held while the cluster is being checked, so that only the first request reads the identity
 	checked bool
 	// refused is why the check failed, and refusedFor who was meant. The connection is closed then, but the transport can hand it
-	// to another request before it notices.
+	// to another request before its reads fail.
 	refused    error
 	refusedFor Identity
 }

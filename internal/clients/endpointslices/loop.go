@@ -44,7 +44,7 @@ type groups struct {
 	queue Queue
 }
 
-// Start implements source.Source: it has no events, and learns the work queue.
+// Start implements source.Source: it has no events, and stores the work queue.
 func (g *groups) Start(_ context.Context, q Queue) error {
 	g.queue = q
 	return nil

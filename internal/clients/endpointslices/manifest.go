@@ -23,7 +23,7 @@ var dispatchedManagers = []string{
 	networkingv1alpha1.EndpointSliceDispatchControllerLabelValue, networkingv1alpha1.EndpointSliceControllerLabelValue,
 }
 
-// Collected returns what other clusters may know of a slice: addresses, conditions, ports, host names and zones. Nodes, pods and
+// Collected returns the part of a slice that other clusters may have: addresses, conditions, ports, host names and zones. Nodes, pods and
 // topology hints mean nothing outside the cluster. It is nil for a slice that is not to be recorded.
 func Collected(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	if slice.Labels[discoveryv1.LabelServiceName] == "" || slices.Contains(dispatchedManagers, slice.Labels[discoveryv1.LabelManagedBy]) {

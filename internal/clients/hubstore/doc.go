@@ -2,7 +2,7 @@
 // metadata, and reads and writes single objects by a typed reference. Stages use a [Store] and no client.
 //
 // In: discovery, and the metadata of every object whose kind can be listed, watched and deleted, built-in or custom. A kind is found as
-// soon as its CustomResourceDefinition is established, and forgotten when that is gone. Objects of the control plane itself are left
+// soon as its CustomResourceDefinition is established, and dropped when that is gone. Objects of the control plane itself are left
 // out, see [Excluded].
 //
 // Out: merge patches to templates: metadata for propagate, status for aggregate.

@@ -203,7 +203,7 @@ func (s *Store) servesDefinition(name string) bool {
 	return s.catalog.lists(name)
 }
 
-// definitions remembers which CustomResourceDefinitions changed and are not yet
+// definitions stores which CustomResourceDefinitions changed and are not yet
 // reflected in discovery.
 type definitions struct {
 	changed chan struct{}

@@ -84,7 +84,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		turned()
 	}}
 	c.wrap = cfg.Wrap
-	// The host is only a name in messages: the gate knows the real one.
+	// The host is only a name in messages: the gate has the real one.
 	c.config = &rest.Config{Host: "https://" + cluster.Name, UserAgent: cfg.UserAgent, QPS: -1, WarningHandler: rest.NoWarnings{}}
 	var err error
 	if c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.HTTPClient()); err != nil {
@@ -131,7 +131,7 @@ func (c *Conn) Name() string { return c.name }
 // ControlPlane is the identity under which objects in the member are written.
 func (c *Conn) ControlPlane() ownership.ControlPlane { return c.control }
 
-// Cluster is the Cluster as the Fleet saw it last. It must not be changed.
+// Cluster is the Cluster as the Fleet read it last. It must not be changed.
 func (c *Conn) Cluster() *clusterv1alpha1.Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *Conn) NamespacedKinds(ctx context.Context) ([]*metav1.APIResourceList, 
 	return lists, nil
 }
 
-// Schema stands for the fields that the member knows in the kinds of a group version; see schemas.Schemas.ID.
+// Schema stands for the fields that the member serves in the kinds of a group version; see schemas.Schemas.ID.
 func (c *Conn) Schema(ctx context.Context, gv schema.GroupVersion) (string, error) {
 	return c.schemas.ID(ctx, gv)
 }
@@ -190,7 +190,7 @@ func (c *Conn) DynamicAs(user string) (dynamic.Interface, error) {
 }
 
 // RESTConfig is for building further clients together with HTTPClient or PatientHTTPClient. It holds no secret and no
-// address: the HTTP client knows both.
+// address: the HTTP client has both.
 func (c *Conn) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
 // HTTPClient fails at once, with an UnavailableError, while the member is unavailable.
@@ -223,8 +223,8 @@ func (c *Conn) ClockAhead() time.Duration { return c.skew.Ahead() }
 // InFlight is how many calls to the member there are at present, watches not counted.
 func (c *Conn) InFlight() int { return len(c.gate.slots) }
 
-// Probe reads from the member's /readyz, or from /healthz if it does not serve that, in every state of the circuit breaker, and lets it
-// know the outcome. Ready is false with a message if the member answers that it is not ready; an error means that it did not answer, or
+// Probe reads from the member's /readyz, or from /healthz if it does not serve that, in every state of the circuit breaker, and reports the
+// outcome to it. Ready is false with a message if the member answers that it is not ready; an error means that it did not answer, or
 // an AccessError that it is not accessed.
 func (c *Conn) Probe(ctx context.Context) (ready bool, message string, err error) {
 	for _, path := range []string{"/readyz", "/healthz"} {
@@ -330,7 +330,7 @@ func (c *Conn) probe(ctx context.Context) {
 	}
 }
 
-// Refresh drops what is remembered of the credential, and tries a member that is down without waiting longer.
+// Refresh drops the cached credential, and tries a member that is down without waiting longer.
 func (c *Conn) Refresh() {
 	c.gate.tokens.expire()
 	select {

@@ -13,7 +13,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 )
 
-// Credential is what a connection presents to a member, and how it knows the member.
+// Credential is what a connection presents to a member, and how it verifies the member.
 type Credential struct {
 	// Token is a bearer token; empty if a client certificate is used.
 	Token string

@@ -18,7 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
-// Config is what a Fleet needs to know.
+// Config is the configuration of a Fleet.
 type Config struct {
 	// Credentials returns the credential for a member. It is a function because the control plane reads it from Secrets, an agent from
 	// its own service account. Required.
@@ -207,7 +207,7 @@ func (f *Fleet) Remove(name string) {
 }
 
 // Refresh makes the connection read its credential again, and tries a member that is down without waiting longer.
-// What renews or creates a credential calls it; without the call the change is noticed within a minute or two.
+// What renews or creates a credential calls it; without the call the change is read within a minute or two.
 func (f *Fleet) Refresh(name string) {
 	if conn, ok := f.Get(name); ok {
 		conn.Refresh()

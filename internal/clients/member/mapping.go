@@ -25,7 +25,7 @@ type Mapping struct {
 // refreshPause bounds how often a group version is tried again because of a kind it does not have.
 const refreshPause = 500 * time.Millisecond
 
-// mapper remembers what a member serves, one group version at a time: only those that are used are read.
+// mapper caches what a member serves, one group version at a time: only those that are used are read.
 type mapper struct {
 	clock  clock.PassiveClock
 	served func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)

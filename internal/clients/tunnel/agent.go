@@ -185,7 +185,7 @@ func (a *Agent) keep(ctx context.Context, conn *upgraded) {
 	}
 	select {
 	case a.ended <- struct{}{}:
-	default: // Start knows already
+	default: // Start has an end to receive already
 	}
 }
 

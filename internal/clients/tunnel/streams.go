@@ -18,7 +18,7 @@ const (
 	// downWindow and upWindow are how much of one stream is buffered if its reader is slow, at the control plane and at the agent.
 	// The agent's buffers of all streams together have the largest size that HTTP/2 of this Go allows.
 	downWindow, upWindow, upWindows = 256 << 10, 128 << 10, 4<<20 - 1
-	// silence is how long a tunnel may be quiet before it is pinged, which also keeps firewalls from forgetting it; patience is how
+	// silence is how long a tunnel may be quiet before it is pinged, which also keeps it in the tables of firewalls; patience is how
 	// long the answer may take.
 	silence, patience = 30 * time.Second, 15 * time.Second
 	// address stands for the API server of the member in URLs.

@@ -23,7 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 )
 
-// Source is who reports. Within one write mutations run in this order, so that observe sees what apply reports.
+// Source is who reports. Within one write mutations run in this order, so that observe reads what apply reports.
 type Source int
 
 // The sources.

@@ -95,7 +95,7 @@ type mover struct {
 	// unhealthy has since when a binding is unhealthy in which cluster; bindings that were reconciled once have an entry. It is in
 	// memory because the normal path must not cost a write.
 	unhealthy map[types.NamespacedName]map[string]time.Time
-	// left has when a binding last began to leave which cluster, within returnPause. A restart forgets it, and allows one more.
+	// left has when a binding last began to leave which cluster, within returnPause. A restart clears it, and allows one more.
 	left map[types.NamespacedName]map[string]time.Time
 }
 

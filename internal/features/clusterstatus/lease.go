@@ -104,7 +104,7 @@ func (m *leaseMonitor) Reconcile(ctx context.Context, q reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: m.Periods().Period}, nil // a conflict means that the agent lives
 }
 
-// silence is for how long the agent has given no sign of life, that this process would know of.
+// silence is how long ago this process last observed a renewal of the agent's Lease or a change of its report.
 func (m *leaseMonitor) silence(ctx context.Context, cluster *clusterv1alpha1.Cluster) (time.Duration, error) {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: clusterv1alpha1.ClusterNamespace, Name: cluster.Name}

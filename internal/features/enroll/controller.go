@@ -349,7 +349,7 @@ func (r *Reconciler) leave(ctx context.Context, cluster *clusterv1alpha1.Cluster
 }
 
 // hasLeft returns whether the accounts in the member have been removed: the credential is deleted after them. After a conflict
-// over the finalizer leaving is tried again, without the rights that were given up.
+// over the finalizer leaving is tried again, without the rights that were removed.
 func (r *Reconciler) hasLeft(ctx context.Context, cluster *clusterv1alpha1.Cluster) bool {
 	ref := cluster.Spec.SecretRef
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &corev1.Secret{})

@@ -8,5 +8,5 @@
 // Owns: spec.gracefulEvictionTasks of bindings, together with other producers that append through package eviction; the annotations
 // flagship.io/returns-to and flagship.io/failed-over-from of bindings; the condition EvictionHeld of bindings and Clusters.
 //
-// Never: writes spec.clusters, connects to a member, deletes a Work, or gives up a copy that may be healthy while no other is.
+// Never: writes spec.clusters, connects to a member, deletes a Work, or evicts a copy that may be healthy while no other is.
 package evict

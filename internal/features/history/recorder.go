@@ -63,7 +63,7 @@ type Deps struct {
 	Client, Live client.Reader
 	Kube         kubernetes.Interface
 	Templates    Templates
-	// Authors remembers who requested which change.
+	// Authors stores who requested which change.
 	Authors *history.Authors
 	// MayStore returns an error if a namespace is at the limit of what is stored for it. It is a function since limits are a feature.
 	MayStore func(namespace string) error
@@ -286,7 +286,7 @@ func author(differences []history.Difference, p *pending, template *unstructured
 	return part, by
 }
 
-// first is the state before the first change that the object saw in a cluster, as revision 1. It is nil if the object was in no cluster
+// first is the state before the first change of the object in a cluster, as revision 1. It is nil if the object was in no cluster
 // before any of the changes, or the storage does not have that state any more.
 func (k *Keeper) first(ctx context.Context, ref hubstore.Ref, now *facts, before []uint64) (*history.Record, error) {
 	slices.Sort(before)

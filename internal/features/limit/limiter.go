@@ -42,7 +42,7 @@ type Deps struct {
 	Clock       clock.WithTicker
 }
 
-// Limiter knows what is stored for each namespace, and its limits. Its methods may be called from several goroutines, and
+// Limiter keeps the usage of each namespace, and its limits. Its methods may be called from several goroutines, and
 // answer from memory.
 type Limiter struct {
 	deps     Deps

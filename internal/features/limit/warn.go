@@ -76,7 +76,7 @@ func (l *Limiter) wakeAll() {
 	}
 }
 
-// warner remembers what was said, so that an Event is written when a level is reached and not as long as it lasts.
+// warner keeps the last level that was reported, so that an Event is written when a level is reached and not as long as it lasts.
 type warner struct {
 	limiter *Limiter
 	// levels are 1 near the limit of a namespace and 2 at it. Others are not in the map.

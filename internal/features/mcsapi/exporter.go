@@ -64,7 +64,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 }
 
 // exporter keeps records of what members export, and writes the verdicts of the control plane into the conditions of the exports. It
-// knows the control plane by Works alone, so that it runs wherever a connection is.
+// reads and writes only Works in the control plane, so that it runs wherever a connection is.
 type exporter struct {
 	client    client.Client
 	cache     cache.Cache

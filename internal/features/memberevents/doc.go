@@ -4,7 +4,7 @@
 // A collector has one watch in each member, of the Events of type Warning. Of these it keeps those in namespaces to which Works send
 // objects; others cost their decoding. An Event belongs to a Work if its object, or one of the controllers above that by
 // ownerReferences, has the annotations of the Work and is one of its manifests. The metadata of these objects is read in the member, at a
-// limited rate, and the result is remembered by UID. No Event is cached.
+// limited rate, and the result is cached by UID. No Event is cached.
 //
 // Equal warnings of the objects of a Work are one [Warning]: names of pods and their UIDs are replaced in it. A set of Warnings is kept for
 // each member, at most 10 for a Work and 128 in all, each for an hour after it was last repeated. The collector reports the whole set

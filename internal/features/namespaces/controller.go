@@ -49,7 +49,7 @@ type Deps struct {
 	Client    client.Client
 	Templates Templates
 	Events    events.Recorder
-	// NewID returns a new UUID for a Work. It is a function so that tests know the ids.
+	// NewID returns a new UUID for a Work. It is a function so that tests determine the ids.
 	NewID func() string
 }
 

@@ -1,4 +1,4 @@
-// Package restore notices that a control plane was restored from a backup, and lists what its members have that it does not.
+// Package restore detects that a control plane was restored from a backup, and lists what its members have that it does not.
 //
 // The control plane counts its periods of writing, for each member, in two Leases: its own storage has one and the member
 // has the other. The own one is written first. A member whose Lease is ahead was written to by a later state of this control

@@ -32,11 +32,11 @@ import (
 const (
 	OrphansPath = "/flagship/orphans"
 	StatusPath  = "/flagship/restore"
-	// LocalHeader in a request has a server answer only what it knows itself, about the clusters that it serves.
+	// LocalHeader in a request has a server answer from its own state only, about the clusters that it serves.
 	LocalHeader = "Flagship-Local"
 )
 
-// Class defines how an object in a member differs from what the control plane knows.
+// Class defines how an object in a member differs from what the control plane has stored.
 type Class string
 
 // The classes.
@@ -201,7 +201,7 @@ type want struct {
 	seen        bool
 }
 
-// known is what the control plane has for a cluster. A Work that is being deleted wants nothing.
+// known is what the control plane has for a cluster. A Work that is being deleted requires nothing.
 type known struct {
 	cluster string
 	self    ownership.ControlPlane
@@ -278,7 +278,7 @@ func (g *Guard) compare(ctx context.Context, k known, resource schema.GroupResou
 	return nil
 }
 
-// isUnwanted returns whether a Work, nil for none, deletes an object that nothing wants.
+// isUnwanted returns whether a Work, nil for none, deletes an object that nothing requires.
 func (g *Guard) isUnwanted(self ownership.ControlPlane, work *workv1alpha1.Work, kind schema.GroupVersionKind, live *metav1.PartialObjectMetadata) (bool, error) {
 	if work == nil {
 		return false, nil

@@ -13,7 +13,7 @@ import (
 // AuthorsName is the name of Authors in the admission chain.
 const AuthorsName = "FlagshipAuthors"
 
-// Authors remembers which user requests to create, change or delete an object, for the history of templates, and the span of the request, for traces. It runs after every other
+// Authors stores which user requests to create, change or delete an object, for the history, and the span of the request, for traces. It runs after every other
 // plugin of the chain, changes nothing, and refuses nothing. What the control plane writes itself is left out, as are dry runs and
 // subresources.
 type Authors struct{ requests *history.Authors }
@@ -26,7 +26,7 @@ func NewAuthors(requests *history.Authors) *Authors { return &Authors{requests} 
 // Handles implements admission.Interface.
 func (*Authors) Handles(operation admission.Operation) bool { return operation != admission.Connect }
 
-// Validate remembers a request.
+// Validate stores the user and the span of a request.
 func (p *Authors) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" || a.IsDryRun() || ofControlPlane(a) {
 		return nil

@@ -415,8 +415,8 @@ func listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	return listener, nil
 }
 
-// clientConfig is the loopback configuration as clients of the hub want it: JSON, because custom
-// resources know nothing else, and without a limit of their own.
+// clientConfig is the loopback configuration as clients of the hub need it: JSON, because custom
+// resources have no other encoding, and without a limit of their own.
 func clientConfig(loopback *rest.Config) *rest.Config {
 	config := rest.CopyConfig(loopback)
 	config.ContentType, config.AcceptContentTypes = "", ""

@@ -113,7 +113,7 @@ type components struct {
 	evictions *eviction.Rate
 	// unplaced are pods that cannot run in their members.
 	unplaced clusterstatus.Unplaced
-	// conversion is what the stages know about kinds that are not the same in every cluster.
+	// conversion advises the stages about kinds that are not the same in every cluster.
 	conversion conversion.Adviser
 	// lock is held while the loops may write; nil with one server.
 	lock *leader.Term

@@ -259,7 +259,7 @@ func requests(r *Run) *loops.Queue[reconcile.Request] {
 func (r *Run) problem(err error) { r.problems = append(r.problems, err) }
 
 // prime gives the loops what is there already. What was reconciled by the control plane is not reconciled again, but for bindings
-// that wait for a place, and those in clusters that fail: the scheduler and the guard of evictions have to know them.
+// that wait for a place, and those in clusters that fail: the scheduler and the guard of evictions need them.
 func (r *Run) prime(ctx context.Context) error {
 	bound, err := hubclient.Bindings(ctx, r.config.Hub)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 const (
 	// First and Longest bound the exponential backoff of a request whose reconcile fails: short at first, since most failures are
-	// gone the next moment; a minute at most, so that what works again is noticed while a person watches.
+	// gone the next moment; a minute at most, so that a person who waits for it does not wait long after the cause has gone.
 	First   = 50 * time.Millisecond
 	Longest = time.Minute
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// GetCache returns the cache of the manager. Of the informers that the parts of the loop get from it, /readyz knows whether they have synced,
+// GetCache returns the cache of the manager. Of the informers that the parts of the loop get from it, /readyz reports whether they have synced,
 // and their event handlers are those of Loop.Handlers.
 func (m *Manager) GetCache() cache.Cache { return &loopCache{Cache: m.Manager.GetCache(), manager: m} }
 

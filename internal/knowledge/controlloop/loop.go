@@ -124,7 +124,7 @@ func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) e
 	return err
 }
 
-// Turn does what a part of the loop does from time to time, without a work queue, as Do does: what ends with a panic is counted, and so noticed,
+// Turn does what a part of the loop does from time to time, without a work queue, as Do does: what ends with a panic is counted and reported,
 // and the part goes on. It logs why a turn failed, unless the context has ended, and returns whether it succeeded: its caller repeats it.
 func (l *Loop) Turn(ctx context.Context, what string, f func(context.Context) error) (ok bool) {
 	err := l.Do(ctx, what, f)

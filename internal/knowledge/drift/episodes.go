@@ -156,7 +156,7 @@ func (e *Episodes) Outcomes(work types.NamespacedName) map[fleetv1alpha1.DriftOu
 	return outcomes
 }
 
-// Dispute returns whether objects of a Work were put back so often within the last minutes that another client insists on a change, and for
+// Dispute returns whether objects of a Work were put back so often within the last minutes that another client repeats its change, and for
 // how long that will be so without another repair.
 func (e *Episodes) Dispute(work types.NamespacedName) (disputed bool, remaining time.Duration) {
 	e.mu.Lock()

@@ -29,7 +29,7 @@ const (
 	watchBuffer = 1024
 )
 
-// ErrExpired is the error of a watch from a version whose later deletions are no longer remembered: its client has to list again.
+// ErrExpired is the error of a watch from a version whose later deletions are no longer stored: its client has to list again.
 var ErrExpired = errors.New("the version is too old")
 
 // Memory keeps Events of success in the memory of this process, one for each object and reason, with the latest message and a
@@ -315,7 +315,7 @@ func (m *Memory) close(w *Watch) {
 }
 
 // Watch returns what changed after a version in a namespace, or in all for "", and a stream of what changes from now on. Version 0
-// is before all Events. The error is ErrExpired for a version of another process, and for one after which deletions were forgotten.
+// is before all Events. The error is ErrExpired for a version of another process, and for one after which deletions were dropped.
 func (m *Memory) Watch(namespace string, version uint64) ([]Change, *Watch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

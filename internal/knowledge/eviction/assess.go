@@ -57,7 +57,7 @@ type State struct {
 	Ended func(cluster string) bool
 }
 
-// Assess returns a verdict for every task of a binding. A copy that may be healthy is never given up while no other copy is.
+// Assess returns a verdict for every task of a binding. A copy that may be healthy is never evicted while no other copy is.
 func Assess(b workv1alpha2.Binding, s State) []Verdict {
 	spec := b.BindingSpec()
 	verdicts := make([]Verdict, 0, len(spec.GracefulEvictionTasks))

@@ -14,7 +14,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Writes remembers what one controller wrote until its informer shows it. The client's read-your-writes consistency makes reads
+// Writes stores what one controller wrote until its informer shows it. The client's read-your-writes consistency makes reads
 // wait for that; it does not mark the event of the write, and to reconcile an object again for each own write would double the
 // cost of every change. Only one write of an object may be on its way at a time. The zero value is ready for use.
 type Writes[T Object] struct {

@@ -42,7 +42,7 @@ type Facts struct {
 	Created  map[policy.Key]metav1.Time
 	// Binding is nil if there is none.
 	Binding workv1alpha2.Binding
-	// Candidates are the clusters as the scheduler sees them now; Unscheduled is why there are none.
+	// Candidates are the clusters as the scheduler evaluates them now; Unscheduled is why there are none.
 	Candidates  []Candidate
 	Unscheduled string
 	// NextTry is when the binding is scheduled again, zero if it does not wait.
@@ -51,7 +51,7 @@ type Facts struct {
 	Targets []Target
 }
 
-// Candidate is a cluster as the scheduler sees it.
+// Candidate is a cluster as the scheduler evaluates it.
 type Candidate struct {
 	Name string
 	// Target is true if the cluster is to have the object now.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxAuthors is how many changes Authors remembers: those of some seconds, until they are recorded.
+// maxAuthors is how many changes Authors stores: those of some seconds, until they are recorded.
 const maxAuthors = 8192
 
 // Change names one change of one object: the update of what it was at a resource version, its creation if that is empty, or its deletion.
@@ -19,8 +19,8 @@ type Change struct {
 	Deletion bool
 }
 
-// Authors remembers which user requested a change. The API server admits a request before it is stored, and an admitted request may fail:
-// a change that several users requested has no author. What is not remembered, after a restart or since another server admitted it, has
+// Authors stores which user requested a change. The API server admits a request before it is stored, and an admitted request may fail:
+// a change that several users requested has no author. What is not stored, after a restart or since another server admitted it, has
 // none either.
 type Authors struct {
 	mu       sync.Mutex
@@ -36,7 +36,7 @@ type request struct {
 	span *trace.SpanContext
 }
 
-// Requested remembers a request of a user. Span is that of the request; one that is not sampled is not kept.
+// Requested stores a request of a user. Span is that of the request; one that is not sampled is not kept.
 func (a *Authors) Requested(change Change, user string, span trace.SpanContext) {
 	next := request{user: user}
 	if span.IsSampled() {

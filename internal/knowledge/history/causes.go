@@ -35,7 +35,7 @@ func (c *Causes) Changed(binding string, change Change) {
 	}
 }
 
-// Deleted forgets the template of a binding.
+// Deleted drops the span of a binding.
 func (c *Causes) Deleted(binding string) { c.spans.Remove(binding) }
 
 // Created is Changed for a template that may be known: the request that created it is the cause unless a later one is.

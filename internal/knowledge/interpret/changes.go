@@ -88,7 +88,7 @@ func (c *Chained) Retention(kind schema.GroupVersionKind) string {
 }
 
 // Fingerprint is that of the operations on a kind in all layers that users may change; it is empty if none has them. What is kept
-// of a result has the fingerprint with it, so that a later change is noticed.
+// of a result has the fingerprint with it, so that a later change is detected.
 func (c *Chained) Fingerprint(kind schema.GroupVersionKind, operations ...configv1alpha1.InterpreterOperation) string {
 	sum, found := fnv.New64a(), false
 	for _, operation := range operations {

@@ -51,7 +51,7 @@ func Describe(ahead time.Duration) string {
 	return fmt.Sprintf("%dm %s", minutes/time.Minute, direction)
 }
 
-// Corrected is the clock of this process, set to that of an API server whose answers it sees.
+// Corrected is the clock of this process, set to that of an API server whose answers it receives.
 type Corrected struct {
 	clock.WithTickerAndDelayedExecution
 	Skew

@@ -10,7 +10,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
-// driftedSince returns whether objects of a Work, nil for none, differ from what is wanted, and since when.
+// driftedSince returns whether objects of a Work, nil for none, differ from what is desired, and since when.
 func driftedSince(work *workv1alpha1.Work) (time.Time, bool) {
 	if work == nil {
 		return time.Time{}, false

@@ -26,7 +26,7 @@ type Summary struct {
 	// Stable is true if every cluster has reported its Work as it is now, and no rollout is under way. A summary that is not stable
 	// changes soon.
 	Stable bool
-	// Drifted are the clusters whose copy differs from what is wanted there, and Oldest is since when the first of them does.
+	// Drifted are the clusters whose copy differs from what is desired there, and Oldest is since when the first of them does.
 	Drifted []string
 	Oldest  time.Time
 	// Silent is true if there should be copies, and no cluster has reported at all.
@@ -189,7 +189,7 @@ func (p Summary) Condition(generation int64) metav1.Condition {
 // unrenderedMessage ends the message of the condition if all Works are applied, but some cannot have the latest content.
 const unrenderedMessage = ": what is applied is not the latest everywhere, see condition " + workv1alpha2.Rendered
 
-// unrendered returns whether the Works do not have what the template and the policies want, which render reports.
+// unrendered returns whether the Works do not have what the template and the policies specify, which render reports.
 func unrendered(binding workv1alpha2.Binding) bool {
 	return meta.IsStatusConditionFalse(binding.BindingStatus().Conditions, workv1alpha2.Rendered)
 }

@@ -160,7 +160,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	return a, nil
 }
 
-// connectionChanged forgets what was done over a connection that is gone, and enqueues all Works of a cluster for a
+// connectionChanged drops the results of a connection that is gone, and enqueues all Works of a cluster for a
 // new one: their objects were not watched before.
 func (a *Applier) connectionChanged(cluster string) {
 	conn, connected := a.fleet.Get(cluster)
@@ -252,7 +252,7 @@ func (a *Applier) statusChanged(work types.NamespacedName) {
 
 // memberChanged repairs what was done to our objects in a member: deleted, a field of ours changed, or brought back. It
 // also reconciles Works of which an object appears that this process is not creating: what was applied before the control
-// plane was killed, or by a request that was given up, may be no part of the Work any more.
+// plane was killed, or by a request that timed out, may be no part of the Work any more.
 func (a *Applier) memberChanged(change objectcache.Change) {
 	if change.Synced {
 		return
@@ -263,7 +263,7 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 	switch {
 	case change.Gone:
 		a.objects.Results.Lose(at)
-	case change.Rewound, change.Listed: // what is remembered has not come to be
+	case change.Rewound, change.Listed: // the cached result does not hold in this member
 		a.objects.Results.Forget(at)
 	}
 	done := reappeared || change.Gone || change.Disowned || change.Rewound || change.Previously != (types.NamespacedName{}) || a.awaited(change)

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// maxDeletedWorks bounds how many Works are remembered after their end: some 3 MB.
+	// maxDeletedWorks bounds how many Works are kept here after their end: some 3 MB.
 	maxDeletedWorks = 1 << 14
-	// lateRequest is how long after its Work's end an object may still be made by a request that was given up before.
+	// lateRequest is how long after its Work's end an object may still be created by a request that timed out before.
 	lateRequest = time.Minute
 )
 
-// deletedWorks remembers the Works whose objects were removed, for when one turns up again: in a member that was restored from a
-// backup, or because a request took effect long after it was given up. An object of a Work that is not remembered is left
+// deletedWorks stores the Works whose objects were removed, for when one appears again: in a member that was restored from a
+// backup, or because a request took effect long after it timed out. An object of a Work that is not stored here is left
 // alone: it may have been preserved.
 type deletedWorks struct {
 	mu    sync.Mutex
 	works map[types.NamespacedName]deletedWork
-	order []types.NamespacedName // oldest first; some are in it more than once, or not remembered any more
+	order []types.NamespacedName // oldest first; some are in it more than once, or not in works any more
 }
 
 type deletedWork struct {
 	since      time.Time
 	account    string // which removed the objects
-	reappeared bool   // an object has turned up
+	reappeared bool   // an object has appeared again
 }
 
 // includes returns whether an object is one of those that were removed. One that was created later was created by another client. The time of its
@@ -59,7 +59,7 @@ func (b *deletedWorks) forget(work types.NamespacedName) {
 	delete(b.works, work)
 }
 
-// reappears records that an object of a Work has turned up, and returns whether the Work is a deleted one.
+// reappears records that an object of a Work has appeared, and returns whether the Work is a deleted one.
 func (b *deletedWorks) reappears(work types.NamespacedName) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *deletedWorks) reappears(work types.NamespacedName) bool {
 	return known
 }
 
-// visit returns the deleted Work of which an object has turned up since the last visit.
+// visit returns the deleted Work of which an object has appeared since the last visit.
 func (b *deletedWorks) visit(work types.NamespacedName) (_ deletedWork, reappeared bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -146,12 +146,12 @@ func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condit
 	a.events.Publish(events.Warning(events.Work(work), events.SyncFailed, condition.Message))
 }
 
-// setDropped names fields that the member does not know.
+// setDropped names fields that the member does not serve.
 func (a *Applier) setDropped(work *workv1alpha1.Work, results []outcome) {
 	for _, o := range results {
 		if len(o.dropped) > 0 {
 			a.events.Publish(events.Warning(events.Work(work), events.SyncFailed,
-				fmt.Sprintf("%s was applied without fields that the cluster does not know: %s", o.what, strings.Join(o.dropped, ", "))))
+				fmt.Sprintf("%s was applied without fields that the cluster does not serve: %s", o.what, strings.Join(o.dropped, ", "))))
 		}
 	}
 }

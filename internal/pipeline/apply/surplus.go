@@ -50,7 +50,7 @@ func unlistedObjects(conn *member.Conn, work types.NamespacedName, manifests []s
 }
 
 // Deletes returns whether a Work, once it may delete, deletes an object that names it: one that it does not list any more, or that it has
-// while it is being deleted. False is one that it wants, releases or does not know. The object needs no more than its metadata and its kind.
+// while it is being deleted. False is one that it applies, releases or does not own. The object needs no more than its metadata and its kind.
 // What else is in a namespace is not considered.
 func Deletes(self ownership.ControlPlane, work *workv1alpha1.Work, live *unstructured.Unstructured) bool {
 	if !ssa.Belongs(self, live, client.ObjectKeyFromObject(work)) {

@@ -86,7 +86,7 @@ func unreachable(generation int64, cluster string) workstatus.Mutation {
 }
 
 // reachableAgain is the workstatus.Mutation about a Work whose member is observed by another process that is in touch again: it
-// undoes unreachable. That process never took back what it saw, and may not repeat it.
+// undoes unreachable. That process does not withdraw what it observed, and may not report it again.
 func reachableAgain(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	if lossIn(status.Conditions) == nil {
 		return // it has reported already
@@ -99,6 +99,6 @@ func reachableAgain(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		}
 		m.LastHealth = ""
 	}
-	// Whether the objects still exist is reported by the process that sees them.
+	// Whether the objects still exist is reported by the process that observes them.
 	meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkAvailable)
 }

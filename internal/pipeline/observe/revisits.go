@@ -46,7 +46,7 @@ func (r *revisits) add(cluster string, work types.NamespacedName) {
 // run visits until ctx ends.
 func (r *revisits) run(ctx context.Context) {
 	stop := sync.OnceFunc(r.queue.ShutDown)
-	defer stop() // the function below is not called if the loop sees the end of ctx first
+	defer stop() // the function below is not called if the loop ends by ctx first
 	defer context.AfterFunc(ctx, stop)()
 	for limiter := rate.NewLimiter(rate.Every(revisitPause), 1); limiter.Wait(ctx) == nil; {
 		next, shutdown := r.queue.Get()

@@ -29,7 +29,7 @@ type findings struct {
 	objects    []finding
 }
 
-// report is the workstatus.Mutation of observe. It runs after apply's, so it sees whether the Work is applied.
+// report is the workstatus.Mutation of observe. It runs after apply's, so it reads whether the Work is applied.
 func (f findings) report(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 	status.ManifestStatuses = f.manifestStatuses(isApplied(status.Conditions, f.generation))
 	meta.SetStatusCondition(&status.Conditions, f.available())

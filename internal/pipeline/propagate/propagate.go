@@ -77,7 +77,7 @@ type propagator struct {
 	// decided for them is kept, so that creating them again moves nothing.
 	deleted sync.Map // template.Ref → workv1alpha2.Binding
 
-	// unselected has templates that a changed policy no longer selects. Only then is a template given up: a template whose own labels
+	// unselected has templates that a changed policy no longer selects. Only then is a template released: a template whose own labels
 	// moved away stays where it is until its policy changes. A start counts as a change of every policy: it is unknown which were
 	// changed shortly before.
 	unselected sync.Map // template.Ref → policy.Claim

@@ -72,7 +72,7 @@ type Deps struct {
 	Events events.Recorder
 	// Clock stamps conditions. Required.
 	Clock clock.Clock
-	// NewID returns a new UUID for a Work. It is a function so that tests know the ids. Required.
+	// NewID returns a new UUID for a Work. It is a function so that tests determine the ids. Required.
 	NewID func() string
 }
 
@@ -88,7 +88,7 @@ type Reconciler struct {
 	orphans    *orphans
 	moves      *moves
 	namespaced bool
-	// lost has bindings whose deletion this process saw, as they were last, until none of their Works is left or they are created
+	// lost has bindings whose deletion this process observed, as they were last, until none of their Works is left or they are created
 	// again. A Work without a binding is deleted only if its binding is in it.
 	lost sync.Map // types.NamespacedName → workv1alpha2.Binding
 }

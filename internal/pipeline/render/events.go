@@ -13,7 +13,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
-// renderingRefused is the event of a template whose copy in a cluster is not what the policies want. What a binding must not carry may
+// renderingRefused is the event of a template whose copy in a cluster is not what the policies specify. What a binding must not carry may
 // belong to another user: the event is the binding's then.
 func (r *Reconciler) renderingRefused(binding workv1alpha2.Binding, err error) events.Event {
 	switch compose.ReasonOf(err) {

@@ -51,7 +51,7 @@ func (m *moves) set(binding types.NamespacedName, cluster string, until time.Tim
 	m.until[binding][cluster] = until
 }
 
-// keep forgets the clusters of a binding that are not listed.
+// keep drops the clusters of a binding that are not listed.
 func (m *moves) keep(binding types.NamespacedName, clusters []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

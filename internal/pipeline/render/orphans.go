@@ -20,7 +20,7 @@ import (
 // returning is the pause before the next reconcile of a binding that was deleted and is about to be created again.
 const returning = time.Second
 
-// orphans are the Works whose binding does not exist and of which this process did not see the binding go. They are in
+// orphans are the Works whose binding does not exist and of which this process did not observe that the binding was deleted. They are in
 // memory for the metric: to find them again, every Work would be read.
 type orphans struct {
 	mu    sync.Mutex
@@ -72,13 +72,13 @@ func clusterOf(work types.NamespacedName) string {
 	return cluster
 }
 
-// present forgets what was kept of a binding while it did not exist.
+// present drops what was kept of a binding while it did not exist.
 func (r *Reconciler) present(binding types.NamespacedName) {
 	r.lost.Delete(binding)
 	r.orphans.set(binding, nil)
 }
 
-// leftovers handles the Works of a binding that does not exist. Those of a binding whose deletion this process saw, and which is not
+// leftovers handles the Works of a binding that does not exist. Those of a binding whose deletion this process observed, and which is not
 // created again, are deleted. All others stay: a control plane that is restored object by object has Works before their bindings, and to
 // delete them would delete the members' objects.
 func (r *Reconciler) leftovers(ctx context.Context, q reconcile.Request) (time.Duration, error) {

@@ -44,7 +44,7 @@ func (r *Reconciler) ensureAll(ctx context.Context, requests []compose.Request) 
 			return nil
 		})
 	}
-	_ = group.Wait() // The functions above return no error: all of them are wanted, not the first.
+	_ = group.Wait() // The functions above return no error: all errors are collected, not only the first.
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	// What concerns no single cluster is the same for all of them.
 	faults = slices.CompactFunc(faults, func(a, b error) bool { return a.Error() == b.Error() })

@@ -11,7 +11,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/reasons"
 )
 
-// Explain returns every cluster as the scheduler sees it for a binding now, by name, and when the binding is scheduled again, zero if it
+// Explain returns what the scheduler decides of every cluster for a binding now, by name, and when the binding is scheduled again, zero if it
 // does not wait. It makes the decision of decide and keeps nothing of it. Only is the one cluster to explain, "" for all.
 func (c *Controller) Explain(ctx context.Context, b workv1alpha2.Binding, only string) ([]explain.Candidate, time.Time, error) {
 	key := types.NamespacedName{Namespace: b.GetNamespace(), Name: b.GetName()}

@@ -80,7 +80,7 @@ func (r *requeuer) converted(change conversion.Change) {
 	notify(r.capacity)
 }
 
-// start is a source of the controller. The workers begin when it returns: a change after this first snapshot is noticed.
+// start is a source of the controller. The workers begin when it returns: a change after this first snapshot is handled.
 func (r *requeuer) start(ctx context.Context, q queue) error {
 	if _, err := r.compare(ctx, q); err != nil {
 		return err

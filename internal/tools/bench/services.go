@@ -200,7 +200,7 @@ func (s *Stand) settled(ctx context.Context) error {
 }
 
 // becomeReady turns the first pod of one provider's slice from not ready to ready or back, and waits until all others
-// know.
+// have the change.
 func (s *Stand) becomeReady(ctx context.Context, i int) (time.Duration, error) {
 	provider := fmt.Sprintf("member%d", i%len(s.far)+1)
 	name := serviceName(i % manyServices)

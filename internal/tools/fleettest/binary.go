@@ -20,7 +20,7 @@ func Binary() (string, error) {
 	if path := os.Getenv(binaryVar); path != "" {
 		path, err := filepath.Abs(path)
 		if err == nil {
-			_, err = os.Stat(path) // the go tool then knows that the test result depends on this file
+			_, err = os.Stat(path) // the go tool then records that the test result depends on this file
 		}
 		if err != nil {
 			return "", fmt.Errorf("using %s: %w", binaryVar, err)
@@ -88,7 +88,7 @@ func moduleRoot() (string, error) {
 }
 
 // touchSources reads the state of every source file of the binary. The go tool takes a test result from its cache as long as the
-// files that the test opened stay the same, and it cannot know what a binary was built from.
+// files that the test opened stay the same, and it has no record of what a binary was built from.
 func touchSources(root string) error {
 	for _, top := range []string{"go.mod", "api", "cmd", "examples", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {

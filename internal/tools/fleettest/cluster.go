@@ -61,7 +61,7 @@ func connectWith(name, kubeconfig string, config *rest.Config) (*Cluster, error)
 	return c, nil
 }
 
-// newScheme knows the built-in kinds, ours, and CustomResourceDefinition.
+// newScheme returns a scheme with the built-in kinds, ours, and CustomResourceDefinition.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme, resourcev1alpha2.AddToScheme} {

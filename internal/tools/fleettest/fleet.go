@@ -84,7 +84,7 @@ type Fleet struct {
 	temporary bool
 }
 
-// Start runs a fleet for this test alone and ends it with the test. Most tests want a Shared one.
+// Start runs a fleet for this test alone and ends it with the test. Most tests need a Shared one only.
 func Start(t testing.TB, o Options) *Fleet {
 	t.Helper()
 	f, err := start(t.Context(), o)

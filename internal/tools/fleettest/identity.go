@@ -47,7 +47,7 @@ func (c *Cluster) Tenant(t testing.TB, namespace string, resources ...string) *C
 	return tenant
 }
 
-// AwaitRight returns once the user of this client has a right: the API server's authorizer learns of a new role a moment
+// AwaitRight returns once the user of this client has a right: the API server's authorizer receives a new role a moment
 // after it was written.
 func (c *Cluster) AwaitRight(t testing.TB, right authorizationv1.ResourceAttributes) {
 	t.Helper()

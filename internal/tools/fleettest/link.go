@@ -18,7 +18,7 @@ type Trouble struct {
 	// Held: nothing arrives at either side until the trouble ends. What was sent meanwhile arrives then, as TCP sends packets again.
 	Held bool
 	// Lost: connections are lost for good, those that exist and those that begin meanwhile. Nothing arrives any more, also when the trouble
-	// has ended, and neither side notices, as when a firewall has lost its table.
+	// has ended, and neither side receives an error, as when a firewall has lost its table.
 	Lost bool
 	// Delay is how much later everything arrives.
 	Delay time.Duration
@@ -185,7 +185,7 @@ func (l *Link) carry(c *linked, from, to net.Conn) {
 		}
 		passes, arrives := l.let(c, n)
 		if !arrives {
-			_, _ = io.Copy(io.Discard, from) // the sender does not notice
+			_, _ = io.Copy(io.Discard, from) // the sender receives no error
 			return
 		}
 		if _, err := to.Write(piece[:passes]); err != nil {

@@ -72,7 +72,7 @@ func startHub(t testing.TB, run program, dir string, args []string) *Part {
 	return p.begin(t, "hub", filepath.Join(p.Dir, "hub.kubeconfig"))
 }
 
-// StartMember runs a member cluster that no control plane knows, with further flags of a playground's member, until the
+// StartMember runs a member cluster that has joined no control plane, with further flags of a playground's member, until the
 // test ends.
 func StartMember(t testing.TB, name string, args ...string) *Part {
 	t.Helper()

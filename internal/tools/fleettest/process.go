@@ -51,7 +51,7 @@ func launch(cmd *exec.Cmd) (*Process, error) {
 	bindToParent(p.cmd.SysProcAttr)
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the bond is to this thread, which ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the kernel kills the process when this thread ends, and the thread ends with the goroutine
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {

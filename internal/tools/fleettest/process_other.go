@@ -4,5 +4,5 @@ package fleettest
 
 import "syscall"
 
-// bindToParent does nothing where the kernel knows no such bond.
+// bindToParent does nothing where the kernel does not kill a process whose parent has ended.
 func bindToParent(*syscall.SysProcAttr) {}

@@ -7,7 +7,7 @@
 // Owns: the data directory's top level: its lock, playground.json, *.kubeconfig, logs and the control socket.
 // Never: writes an object to a cluster; joining is what the caller's function does.
 //
-// Killing or pausing a member process is the outage that failover demos and tests want, so a member that
+// Killing or pausing a member process is the outage that failover demos and tests need, so a member that
 // ended is reported and left alone. The other way round nothing survives its parent: see process.go.
 //
 // The package does not link the API server; package simcluster does, for the child.

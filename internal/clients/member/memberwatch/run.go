@@ -68,7 +68,7 @@ func Run(ctx context.Context, name string, source Source, store cache.ReflectorS
 	}
 }
 
-// runner is what Run knows.
+// runner is the state of Run.
 type runner struct {
 	name   string
 	source Source

@@ -101,7 +101,7 @@ func (c *Cache) Hold(holder string, resources ...schema.GroupVersionResource) {
 // Release is Hold of nothing. A watch without holders ends after a minute.
 func (c *Cache) Release(holder string) { c.Hold(holder) }
 
-// Lookup returns a managed object as the watch saw it last, without the field ownership of others. The copy belongs to
+// Lookup returns a managed object as the watch received it last, without the field ownership of others. The copy belongs to
 // the caller. It is not found unless its resource is held.
 func (c *Cache) Lookup(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, bool) {
 	o := c.objects(resource)

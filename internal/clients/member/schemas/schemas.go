@@ -18,7 +18,7 @@ import (
 // Pause is how long an answer of ID may be out of date, and so how soon another request can have another answer.
 const Pause = 15 * time.Second
 
-// Schemas remembers which schemas a member publishes. Nothing is read before it is needed.
+// Schemas caches which schemas a member publishes. Nothing is read before it is needed.
 type Schemas struct {
 	// Clock decides when the index is read again. Required.
 	Clock clock.PassiveClock
@@ -30,7 +30,7 @@ type Schemas struct {
 	ids  map[string]string
 }
 
-// ID stands for the fields that the member knows in the kinds of a group version: it is another one after an upgrade
+// ID stands for the fields that the member serves in the kinds of a group version: it is another one after an upgrade
 // of the member, or of a CustomResourceDefinition. It is empty for a member that does not publish it.
 func (s *Schemas) ID(ctx context.Context, gv schema.GroupVersion) (string, error) {
 	controlloop.Lock(ctx, &s.mu)

@@ -21,7 +21,7 @@ import (
 // of a claim the devices.
 type Devices struct {
 	// Classes and OldClasses are the stores of the watches of DeviceClasses and of the classes of v1alpha2. Of the latter only the
-	// names are known: only their drivers know the devices.
+	// names are known: only their drivers have the list of the devices.
 	Classes    *memberwatch.Store[*deviceClass]
 	OldClasses *memberwatch.Store[struct{}]
 	changed    func()
@@ -135,7 +135,7 @@ func (d *Devices) WatchClaims() *memberwatch.Store[[]deviceName] {
 	return d.claims
 }
 
-// Unlist forgets slices and claims until there are new watches of them.
+// Unlist drops slices and claims until there are new watches of them.
 func (d *Devices) Unlist() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -152,7 +152,7 @@ func (a Account) remove(ctx context.Context, member kubernetes.Interface) error 
 	return ignoreParting(err)
 }
 
-// ignoreParting drops the refusals that come of having given up our rights a moment ago.
+// ignoreParting drops the refusals that follow from the removal of our rights a moment ago.
 func ignoreParting(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error }) // The joined error itself is meant.
 	if !ok {

@@ -197,7 +197,7 @@ func (u *Unjoiner) checkMember(ctx context.Context, cluster *clusterv1alpha1.Clu
 	return nil
 }
 
-// awaitEnd returns when the Cluster is gone. With Force it sees to that itself once the time is over.
+// awaitEnd returns when the Cluster is gone. With Force it removes the finalizers itself once the time is over.
 func (u *Unjoiner) awaitEnd(ctx context.Context, uid types.UID) error {
 	patience := u.Options.Wait
 	if patience == 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 // Registration is the record that makes a cluster a provider: the MultiClusterService itself, beside the other Works of the cluster.
-// Collecting, which runs where the connection to the cluster is, knows from it what to collect.
+// Collecting, which runs where the connection to the cluster is, reads from it what to collect.
 func Registration(mcs *networkingv1alpha1.MultiClusterService, provider string, existing *workv1alpha1.Work, selectorless bool) (*workv1alpha1.Work, error) {
 	raw, err := json.Marshal(&networkingv1alpha1.MultiClusterService{
 		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1alpha1.GroupVersion.String(), Kind: networkingv1alpha1.KindMultiClusterService},

@@ -35,7 +35,7 @@ func ReadVerdict(record *workv1alpha1.Work) (v Verdict, given bool) {
 	return v, given && json.Unmarshal([]byte(text), &v) == nil
 }
 
-// ExportedSpec returns what other clusters may know of a Service's spec.
+// ExportedSpec returns the part of a Service's spec that other clusters may have.
 func ExportedSpec(spec *corev1.ServiceSpec) corev1.ServiceSpec {
 	kept := corev1.ServiceSpec{
 		Type: spec.Type, SessionAffinity: spec.SessionAffinity, SessionAffinityConfig: spec.SessionAffinityConfig,
@@ -105,7 +105,7 @@ func ReadExport(record *workv1alpha1.Work) (clusterset.Export, error) {
 	}, nil
 }
 
-// Exported returns what the record of a slice has of it: what other clusters may know, and the nodes, which mean something in the
+// Exported returns what the record of a slice has of it: what other clusters may have, and the nodes, which mean something in the
 // exporting cluster itself, which imports the slice too.
 func Exported(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	out := endpointslices.Collected(slice)

@@ -148,7 +148,7 @@ func (i *importer) writeDerivedOnHub(ctx context.Context, s *set) error {
 		}
 		return ignoreTaken(i.client.Create(ctx, desired))
 	case desired == nil || (existing.Spec.ClusterIP == corev1.ClusterIPNone) != (desired.Spec.ClusterIP == corev1.ClusterIPNone):
-		// A Service cannot give up its address; the event of the deletion leads back here.
+		// A Service's address is immutable; the event of the deletion leads back here.
 		return client.IgnoreNotFound(i.client.Delete(ctx, existing, client.Preconditions{UID: new(existing.UID)}))
 	}
 	updated := existing.DeepCopy()

@@ -272,7 +272,7 @@ func (i *importer) writeDerived(ctx context.Context, s *set, cluster string, sur
 		return err
 	}
 	if existing != nil && headless(existing) != headless(desired) {
-		return nil // It has to be deleted first: a Service cannot give up its address.
+		return nil // It has to be deleted first: a Service's address is immutable.
 	}
 	delete(surplus, client.ObjectKeyFromObject(desired))
 	return i.write(ctx, existing, desired)

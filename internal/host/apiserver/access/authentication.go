@@ -42,7 +42,7 @@ type Authentication struct {
 	BootstrapTokens bool
 }
 
-// clusterInfoPath is the ConfigMap from which a client that has a bootstrap token, such as karmadactl, learns the certificate authority
+// clusterInfoPath is the ConfigMap from which a client that has a bootstrap token, such as karmadactl, reads the certificate authority
 // of the server. It is signed with the token.
 const clusterInfoPath = "/api/v1/namespaces/" + metav1.NamespacePublic + "/configmaps/" + bootstrapapi.ConfigMapClusterInfo
 

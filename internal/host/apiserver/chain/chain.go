@@ -37,7 +37,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works/local"
 )
 
-// Chain is the API servers of one process, each handing what it does not know to the next: the
+// Chain is the API servers of one process, each handing what it does not serve to the next: the
 // aggregator in front, then the built-in kinds, then those of the hub, then custom resources.
 type Chain struct {
 	Front      *aggregatorapiserver.APIAggregator

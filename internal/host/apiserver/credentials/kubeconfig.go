@@ -111,7 +111,7 @@ func (k *Keyring) rewriteKubeconfigs(ctx context.Context) {
 	}
 }
 
-// maxRenewalPause bounds the pause between renewals, so that a clock set forward is noticed.
+// maxRenewalPause bounds the pause between renewals, so that a clock set forward takes effect.
 const maxRenewalPause = 12 * time.Hour
 
 // renewalPause is the pause before certificates due at next are renewed.

@@ -35,7 +35,7 @@ const (
 // Step is one of the steps of a rotation, in their order.
 type Step string
 
-// The steps of a rotation. With several servers on one etcd, each of them must know the keys of a step before the next.
+// The steps of a rotation. With several servers on one etcd, each of them must have loaded the keys of a step before the next.
 const (
 	// Add makes a new key, with which servers only decrypt at first.
 	Add Step = "add"

@@ -99,7 +99,7 @@ func launch(ctx context.Context, cfg *embed.Config, failures *failures) (*embed.
 		err    error
 	}
 	launched := make(chan result, 1)
-	// StartEtcd has no context: after a failure, or when the start is given up, it may never return, and the process ends without it.
+	// StartEtcd has no context: after a failure, or when the start is aborted, it may never return, and the process ends without it.
 	go func() {
 		defer func() {
 			if reason := recover(); reason != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // Narrow restricts two requests of a karmada-agent, which it cannot do without, to objects of its own: it lists and watches all Clusters,
-// and the Services of all namespaces. It sees its Cluster and the Services of its execution namespace, which has none.
+// and the Services of all namespaces. It receives its Cluster and the Services of its execution namespace, which has none.
 func Narrow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if selector := narrowed(r); selector != "" {

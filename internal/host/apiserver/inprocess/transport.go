@@ -104,7 +104,7 @@ func handled(client context.Context) (context.Context, context.CancelCauseFunc, 
 	}
 }
 
-// received is the request as a server sees it.
+// received is the request as a server receives it.
 func received(ctx context.Context, request *http.Request) *http.Request {
 	seen := request.Clone(ctx)
 	seen.URL = &url.URL{Path: request.URL.Path, RawPath: request.URL.RawPath, RawQuery: request.URL.RawQuery}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// authorityLife is how long a certificate authority is valid. Every kubeconfig has to learn of its successor, so it
+	// authorityLife is how long a certificate authority is valid. Its successor has to be added to every kubeconfig, so it
 	// outlives any certificate it signs by far.
 	authorityLife = 10 * 365 * 24 * time.Hour
 	// skew is taken off the start of every certificate, for peers whose clock is behind, by a wrong time zone for example.

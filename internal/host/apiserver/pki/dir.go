@@ -126,7 +126,7 @@ func (d *Dir) Leaf(name string, issuer *Authority, profile Profile) (pair Pair, 
 	if err != nil {
 		return Pair{}, false, err
 	}
-	// The key first: a reader that meets the new key beside the old certificate sees a mismatch and
+	// The key first: a reader that reads the new key beside the old certificate finds a mismatch and
 	// keeps what it has, whichever of the two files it was watching.
 	if err := atomicfile.Write(d.File(name+".key"), keyPEM, 0o600); err != nil {
 		return Pair{}, false, err

@@ -8,5 +8,5 @@
 // Never: overwrites an authority or a key, but by its successor; a lost race for creating one is a win for the other.
 //
 // An authority is valid for ten years. Its successor is trusted for two years and signs for 400 days before the end, so that
-// whoever has taken the bundle of certificates meanwhile notices nothing.
+// nothing changes for a client that has read the bundle of certificates meanwhile.
 package pki

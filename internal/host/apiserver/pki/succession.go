@@ -15,7 +15,7 @@ import (
 
 const (
 	// succession is how long before its end an authority gets a successor, which is trusted from then on but does not sign.
-	// Until handover everybody who verifies certificates has to learn of it.
+	// Until handover it has to be added wherever certificates are verified.
 	succession = 2 * 365 * 24 * time.Hour
 	// handover is how long before the end of an authority its successor signs instead: longer than a certificate is valid, so
 	// that none ends early.

@@ -28,7 +28,7 @@ import (
 // replicas took 78 KB and 775 allocations, and one of the placement 107 KB and 1,095; now they take 4 KB and 64, and 6 KB and 92
 // (BenchmarkUpdate). So it holds for every caller, the control plane's own loops too.
 
-// maxValid bounds the contents that are remembered; a placement is half a kilobyte.
+// maxValid bounds the contents that are cached; a placement is half a kilobyte.
 const maxValid = 1024
 
 // specField is a field of a spec that the schema has rules for.

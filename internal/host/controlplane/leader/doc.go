@@ -6,7 +6,7 @@
 // Never: starts or ends loops.
 //
 // The rule. A term holds the lock for RenewDeadline, from the moment before its last successful renewal was requested. Another server
-// takes the lock over Duration after it saw the last renewal, which is later than that moment. So for the difference of both, two
+// takes the lock over Duration after it observed the last renewal, which is later than that moment. So for the difference of both, two
 // seconds, no server writes, and what was requested before has that time to end. Only the clock of each process is used, and no times
 // of others, so that wrong clocks change nothing.
 package leader

@@ -27,7 +27,7 @@ const (
 	// RenewDeadline is how long a term holds the lock after a renewal. It covers an election among the servers of etcd, which takes 1 to 2
 	// seconds, and two renewals without an answer.
 	RenewDeadline = 5 * time.Second
-	// Duration is how long after the last renewal that it saw another server takes over. A crash is noticed after Duration and two pauses
+	// Duration is how long after the last renewal that it observed another server takes over. A crash is detected after Duration and two pauses
 	// of up to 0.7 seconds: 8.4 seconds at most.
 	Duration = 7 * time.Second
 	// requestTimeout bounds a request about the Lease, so that one without an answer leaves time for others before RenewDeadline.

@@ -1,4 +1,4 @@
-// Package remote reads from agents and from other servers what only they know about the members that they serve.
+// Package remote reads from agents and from other servers what only they have of the members that they serve.
 //
 // In: tunnels of agents, and the addresses of servers.
 //

@@ -27,7 +27,7 @@ const (
 	maxPeerAnswer = 64 << 20
 )
 
-// Peers reads from other servers what they know about the members that they serve. It presents the credential of the administrator, which
+// Peers reads from other servers what they have of the members that they serve. It presents the credential of the administrator, which
 // each of them accepts: they have the same certificate authority. All fields are required.
 type Peers struct {
 	Server *apiserver.Server

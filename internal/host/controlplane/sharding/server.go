@@ -175,7 +175,7 @@ func (s *Server) turn(ctx context.Context) error {
 		return err
 	}
 	view, gone, changed := s.decide(all, holder)
-	if changed { // before others may serve what this server has given up
+	if changed { // before others may serve what this server has released
 		s.notify()
 	}
 	if err := s.renew(ctx, view); err != nil {

@@ -18,7 +18,7 @@ type published struct {
 	identity string
 	// url is where its API is served.
 	url string
-	// view are the identities of the servers over which it hashes, in order; empty before it knows them.
+	// view are the identities of the servers over which it hashes, in order; empty before it has read them.
 	view []string
 	// election is the identity of the server as a candidate for the leader.
 	election string
@@ -33,7 +33,7 @@ type peer struct {
 	changed time.Time
 }
 
-// table is what a server knows about itself and the others. It has no lock and no clock.
+// table is the state of a server about itself and the others. It has no lock and no clock.
 type table struct {
 	self  string
 	peers map[string]*peer

@@ -22,9 +22,9 @@ type Loop interface {
 	Step(ctx context.Context) (did bool, err error)
 	// Settle adds requests when no loop has any.
 	Settle(ctx context.Context) error
-	// Rest forgets the requests that wait for a time.
+	// Rest drops the requests that wait for a time.
 	Rest()
-	// Drop forgets all requests.
+	// Drop drops all requests.
 	Drop()
 }
 
@@ -38,7 +38,7 @@ type loop[R comparable] struct {
 	problem func(error)
 }
 
-// New returns a loop. Problem receives the error of a request that is given up.
+// New returns a loop. Problem receives the error of a request that is not retried any more.
 func New[R comparable](name string, steps controlloop.Steps[R], queue *Queue[R], problem func(error)) Loop {
 	return &loop[R]{name: name, steps: steps, queue: queue, failed: map[R]int{}, problem: problem}
 }

@@ -133,7 +133,7 @@ func (q *Queue[R]) Next() (earliest time.Time, ok bool) {
 	return earliest, ok
 }
 
-// clear forgets all requests.
+// clear drops all requests.
 func (q *Queue[R]) clear() {
 	clear(q.waiting)
 	clear(q.delayed)

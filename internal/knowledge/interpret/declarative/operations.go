@@ -131,7 +131,7 @@ func (s script) aggregate(ctx context.Context, template *unstructured.Unstructur
 	return interpret.WithStatus(template, status), nil
 }
 
-// itemValues turns items into the values that a script sees.
+// itemValues turns items into the values that a script receives.
 func itemValues(items []workv1alpha2.AggregatedStatusItem) ([]any, error) {
 	data, err := json.Marshal(items)
 	if err != nil {

@@ -59,7 +59,7 @@ func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructur
 	return results.Entry{}, false, nil
 }
 
-// keep remembers an object that stays as it is.
+// keep returns the result for an object that stays as it is.
 func (w *Writer) keep(try attempt, live *unstructured.Unstructured, d ssa.Difference) results.Entry {
 	var known results.Entry
 	if try.remembered {
@@ -93,7 +93,7 @@ func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstruc
 	return known, nil
 }
 
-// observe records how an object differs that stays as it is whatever is wanted.
+// observe records how an object differs that stays as it is whatever is desired.
 func (w *Writer) observe(ctx context.Context, try attempt, live *unstructured.Unstructured) results.Entry {
 	w.Drift.Stands(ctx, try.drifted(), try.desired, live, drifted.All(try.desired, live), fleetv1alpha1.DriftReported)
 	known := results.Entry{UID: live.GetUID(), Version: live.GetResourceVersion(), Hash: try.hash, At: w.Clock.Now()}

@@ -19,7 +19,7 @@ import (
 const DoubtPatience = time.Minute
 
 // spareNamespace returns whether a namespace that is to be deleted must be left in the member: it holds something that this
-// control plane did not make, has preserved or still wants. An error means that this cannot be decided yet.
+// control plane did not make, has preserved or still applies. An error means that this cannot be decided yet.
 //
 // Between the list and the deletion others may create an object that is deleted with the namespace. Kubernetes has no deletion
 // of a namespace that depends on its contents, so that this moment, some tens of milliseconds, cannot be closed.
@@ -36,7 +36,7 @@ func (w *Writer) spareNamespace(ctx context.Context, conn *member.Conn, work typ
 	case len(found.Others) > 0:
 		w.doubts.End(work)
 		w.publishReleased(conn, "occupied", fmt.Sprintf(
-			"Namespace %s stays in the cluster, without the marks of the control plane: it holds %s, which the control plane did not make, has preserved or still wants",
+			"Namespace %s stays in the cluster, without the marks of the control plane: it holds %s, which the control plane did not make, has preserved or still applies",
 			namespace, named(found.Others)))
 		return true, nil
 	case len(found.Pending) > 0:

@@ -236,7 +236,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	}
 	body.SetUID(live.GetUID()) // not a new object of the same name
 	_, annotated := ssa.LastAppliedOf(live)
-	// What was applied before and is wanted still can only be in conflict with drift.
+	// What was applied before and is still desired can only be in conflict with drift.
 	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0 && len(try.left) == 0
 	report := func() {}
 	if !d.Stale && len(try.left) == 0 && verdict != ssa.Adopting {

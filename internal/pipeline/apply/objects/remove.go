@@ -19,7 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
-// terms are what becomes of an object that a Work does not want any more.
+// Terms are what becomes of an object that a Work does not list any more.
 type Terms struct {
 	// preserve: it stays, without our marks.
 	Preserve bool
@@ -68,7 +68,7 @@ func (w *Writer) Remove(ctx context.Context, via Access, work types.NamespacedNa
 		err = w.removeAt(ctx, t, id, terms)
 	}
 	if isUnserved(err) {
-		// The member was upgraded: what was remembered of it does not hold any more.
+		// The member was upgraded: what is cached of it does not hold any more.
 		via.Conn.Forget(id.Kind.GroupVersion())
 		if t, err = w.targetToLeave(ctx, via, work, id); err == nil {
 			err = w.removeAt(ctx, t, id, terms)

@@ -38,7 +38,7 @@ func Yield(self ownership.ControlPlane, desired, live *unstructured.Unstructured
 	return yielded
 }
 
-// WithoutRetained leaves out what is not ours to want: replicas that the user leaves to the member.
+// WithoutRetained leaves out what the control plane does not set: replicas that the user leaves to the member.
 func WithoutRetained(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	if !retained(desired) {
 		return desired

@@ -32,10 +32,10 @@ func IsTakenPorts(err error) bool {
 	return errors.As(err, &taken)
 }
 
-// nearby is how many node ports are tried for one that is given up.
+// nearby is how many node ports are tried in place of one that is released.
 const nearby = 16
 
-// GiveUpPorts gives a Service another node port in place of one that it does not want and that another Service waits for. Without that two
+// GiveUpPorts gives a Service another node port in place of one that is not its desired port and that another Service waits for. Without that two
 // Services that exchange their ports would wait for each other for ever, since the API server keeps a port that an apply does not set. Got
 // is the Service after an apply of body, from which the ports that the member refused have been removed; GiveUpPorts returns it as it is
 // afterwards. A later attempt sets the port that the Service requests.

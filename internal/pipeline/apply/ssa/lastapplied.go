@@ -16,7 +16,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// LastApplied is the content of the annotation LastAppliedAnnotation: a hash of what was wanted and, each after a dot, the footprint of the
+// LastApplied is the content of the annotation LastAppliedAnnotation: a hash of the desired object and, each after a dot, the footprint of the
 // fields that were set and, if there are any, that of the fields that the member's schema does not have, and what stands for the
 // schema that has not.
 type LastApplied struct {

@@ -296,7 +296,7 @@ func (items ownedItems) pick(item any) (ownedItem, bool) {
 	return ownedItem{}, false
 }
 
-// matchesKeys returns whether an item may be the one with these keys. A key it lacks has a default that we do not know.
+// matchesKeys returns whether an item may be the one with these keys. A key it lacks has a default that is not known here.
 func matchesKeys(item map[string]any, keys map[string]string) bool {
 	for name, want := range keys {
 		if have, ok := item[name]; ok && scalar(have) != want {

@@ -109,7 +109,7 @@ const (
 
 // unknownFields are the parts of an object that a member's schema does not have.
 type unknownFields struct {
-	Unknown    []string    // paths of fields it does not know
+	Unknown    []string    // paths of fields that the member does not serve
 	duplicates [][2]string // lists, and the item they have more than once
 }
 

@@ -95,20 +95,20 @@ func strategyOf(desired *unstructured.Unstructured) string {
 	return "empty"
 }
 
-// difference is how an object in a member differs from what was wanted of it.
+// Difference is how an object in a member differs from the desired one.
 type Difference struct {
-	// stale: something else was wanted when it was last applied, or it never was.
+	// Stale: another object was desired when it was last applied, or it never was.
 	Stale bool
 	// drifted are the paths we applied and do not own any more.
 	Drifted []string
-	// open are the paths we want, do not own, and did not apply: others have them.
+	// Open are the desired paths that we do not own and did not apply: others have them.
 	Open []string
-	// altered are the paths that we own and that have another value than we want, each with a hash of that value: the
+	// Altered are the paths that we own and that have another value than the desired one, each with a hash of that value: the
 	// member has normalized it, or others wrote under our name.
 	Altered map[string]uint64
 	// unexplained are those of altered that neither the member's defaults nor fields that it does not store account for.
 	Unexplained int
-	// unknownFields: the member does not know some field.
+	// UnknownFields: the member does not serve some field.
 	UnknownFields bool
 }
 
@@ -134,7 +134,7 @@ func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructur
 	return d
 }
 
-// Lost are the paths of desired that were applied last, whatever was wanted then, and that we do not own any more.
+// Lost are the paths of desired that were applied last, whatever was desired then, and that we do not own any more.
 func Lost(self ownership.ControlPlane, desired, live *unstructured.Unstructured) []string {
 	last, ok := LastAppliedOf(live)
 	if !ok || !IsManaged(live) || !isSigned(self, live) {

@@ -1,2 +1,2 @@
-// Package starttimes remembers since when something about a Work has been the case, such as that it fails.
+// Package starttimes stores since when something about a Work has been the case, such as that it fails.
 package starttimes

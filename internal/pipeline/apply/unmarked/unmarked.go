@@ -25,7 +25,7 @@ import (
 var annotationsCount = schema.GroupKind{Group: "apps", Kind: "Deployment"}
 
 // MayStay returns whether an object may stay without the annotations of apply: a managed Deployment that has none of them. A policy that
-// leaves drift as it is needs LastAppliedAnnotation: without it a field that others changed cannot be distinguished from one that is newly wanted.
+// leaves drift as it is needs LastAppliedAnnotation: without it a field that others changed cannot be distinguished from one that is newly desired.
 func MayStay(self ownership.ControlPlane, drift string, live *unstructured.Unstructured) bool {
 	if live.GroupVersionKind().GroupKind() != annotationsCount || !ssa.IsManaged(live) || self.ID == "" || drift != "" && drift != policyv1alpha1.DriftRepair {
 		return false
@@ -79,7 +79,7 @@ func keepOrigin(desired, live *unstructured.Unstructured) *unstructured.Unstruct
 }
 
 // Compare is ssa.Compare for an object without LastAppliedAnnotation. It was applied as desired is if we own its fields and no other ones. Remembered
-// is whether this process applied the same as desired: then a difference is drift, and else it may be a change of what is wanted.
+// is whether this process applied the same as desired: then a difference is drift, and else it may be a change of the desired object.
 func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, remembered bool) ssa.Difference {
 	var d ssa.Difference
 	desired = keepOrigin(desired, live)

@@ -31,7 +31,7 @@ type Plan struct {
 	draining map[string]bool
 	// Purging are clusters whose Work has to be gone before any other is written.
 	Purging map[string]bool
-	// paused returns whether nothing is written in a cluster: what is there stays, wanted or not.
+	// paused returns whether nothing is written in a cluster: what is there stays, whether it is a target or not.
 	paused func(cluster string) bool
 	// MayDelete is false while the scheduler may not have chosen the targets yet.
 	MayDelete bool

@@ -16,7 +16,7 @@ type PlanReason struct {
 // maxPlanned bounds the plans that are kept, by the clusters in them all: at two bytes each a few megabytes.
 const maxPlanned = 2_000_000
 
-// plans remembers plans. It is safe for concurrent use.
+// plans caches plans. It is safe for concurrent use.
 type plans struct {
 	mu    sync.Mutex
 	known map[string]*Plan

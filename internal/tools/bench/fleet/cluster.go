@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Observer sees every object of interest on one API server as it arrives, so that a measurement waits on the state and
+// Observer receives every object of interest on one API server as it arrives, so that a measurement waits on the state and
 // not on a poll.
 type Observer struct {
 	Mu      sync.Mutex

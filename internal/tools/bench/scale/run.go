@@ -62,7 +62,7 @@ func (o Options) wants(step string) bool {
 	return slices.Contains(o.Steps, step)
 }
 
-// needs returns whether a step runs: one that is wanted, and what it builds on.
+// needs returns whether a step runs: one that is selected, and what it builds on.
 func (o Options) needs(step string) bool {
 	switch step {
 	case "empty":
@@ -222,7 +222,7 @@ func (b *bench) atRest(ctx context.Context, step string) (footprint, error) {
 	if _, err := b.calm(ctx); err != nil {
 		return footprint{}, err
 	}
-	// What was done before has aftereffects: histories are forgotten, memory is returned.
+	// What was done before has aftereffects: histories are dropped, memory is returned.
 	if err := fleet.Pause(ctx, b.Rest); err != nil {
 		return footprint{}, err
 	}

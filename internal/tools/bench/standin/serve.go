@@ -261,7 +261,7 @@ func (m *Member) requestToken(c apistore.Change, object *unstructured.Unstructur
 	return http.StatusCreated, object.Object, nil
 }
 
-// formOf returns how a client wants objects: whole, or their metadata only.
+// formOf returns the form in which a client requests objects: whole, or their metadata only.
 func formOf(req *http.Request) func([]byte) ([]byte, error) {
 	if !strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata;") {
 		return func(raw []byte) ([]byte, error) { return raw, nil }

@@ -151,7 +151,7 @@ type eventWriter struct {
 	partial bool
 }
 
-// encode returns an event as the client sees it, or nil if it does not concern the selection.
+// encode returns an event as the client receives it, or nil if it does not concern the selection.
 func (w eventWriter) encode(e apistore.Event) []byte {
 	if e.Kind == watch.Bookmark {
 		return w.bookmark(e)

@@ -83,7 +83,7 @@ the file and FLAGSHIP_LEADER_ELECT in the environment. A flag wins over the envi
 	return c
 }
 
-// pingSoon has the process notice within 15 seconds that a connection was lost without an end, as when a firewall has lost its table. The
+// pingSoon has the process detect within 15 seconds that a connection was lost without an end, as when a firewall has lost its table. The
 // default of client-go is 45 seconds, and the control plane takes a cluster for unknown after 40. client-go reads it from the environment,
 // where a value that is set stays, and nowhere else.
 func pingSoon() error {

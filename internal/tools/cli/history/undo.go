@@ -216,7 +216,7 @@ func (w *writer) api(resource schema.GroupVersionResource, object *unstructured.
 	return w.client.Resource(resource)
 }
 
-// bringBack makes an object what it was. One that is missing is created, if that is wanted.
+// bringBack makes an object what it was. One that is missing is created, if create is true.
 func (w *writer) bringBack(ctx context.Context, resource schema.GroupVersionResource, was map[string]any, create bool) error {
 	object := &unstructured.Unstructured{Object: was}
 	api := w.api(resource, object)

@@ -200,7 +200,7 @@ func answer[T any](value T, err error) (any, error) { return value, err }
 
 func readObject(file string) (*unstructured.Unstructured, error) {
 	if file == "" {
-		return nil, cli.UsageErrorf("the operation wants an object: see 'flagship interpret execute --help' for the flag")
+		return nil, cli.UsageErrorf("the operation needs an object: see 'flagship interpret execute --help' for the flag")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

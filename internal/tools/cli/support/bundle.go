@@ -206,7 +206,7 @@ func tail(path string) (_ []byte, err error) {
 	if path == "" {
 		return nil, errors.New("no --log-file was given")
 	}
-	file, err := os.Open(path) //nolint:gosec // the caller names the file that he wants to add
+	file, err := os.Open(path) //nolint:gosec // the caller names the file to add
 	if err != nil {
 		return nil, err
 	}

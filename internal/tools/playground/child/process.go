@@ -16,7 +16,7 @@ import (
 )
 
 // Process is one run of a member. It cannot outlive this process: it ends when its standard input closes, and, since a
-// stopped process does not notice that, the kernel kills it when the thread that started it is gone (where there is
+// stopped process does not read that, the kernel kills it when the thread that started it is gone (where there is
 // such a thing: see bindToParent). That is why one goroutine starts the child and keeps its thread until the child ended.
 type Process struct {
 	Cmd *exec.Cmd

@@ -4,7 +4,7 @@ package child
 
 import "syscall"
 
-// bindToParent does nothing where the kernel knows no such bond: a member that is paused when its parent is killed
+// bindToParent does nothing where the kernel does not kill a process whose parent has ended: a member that is paused when its parent is killed
 // then ends once it is resumed.
 func bindToParent(*syscall.SysProcAttr) {}
 

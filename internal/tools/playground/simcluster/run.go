@@ -169,7 +169,7 @@ func waitAtMost(ctx context.Context, server *apiserver.Server, group *errgroup.G
 	case <-timer.C:
 	}
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // an end that was wanted is no failure
+		return nil //nolint:nilerr // an end that was requested is no failure
 	}
 	return endedBy(server)
 }

@@ -34,7 +34,7 @@ func (r troubleOnly) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 }
 
 // startScheduler runs kube-scheduler with its default profile until the context is done. It returns when the scheduler
-// knows the cluster.
+// has synced its caches.
 func startScheduler(ctx context.Context, group *errgroup.Group, client kubernetes.Interface, config *rest.Config) error {
 	factory := scheduler.NewInformerFactory(client, 0, nil)
 	broadcaster := events.NewEventBroadcasterAdapterWithContext(ctx, client)

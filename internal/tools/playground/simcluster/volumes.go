@@ -22,7 +22,7 @@ const (
 	// storageClass is the default class of a simulated cluster. Its volumes hold nothing.
 	storageClass = "simulated"
 	provisioner  = "flagship.io/simulated"
-	// Annotations by which the volume binder knows who makes and unmakes a volume.
+	// Annotations that name the provisioner of a volume, which creates and deletes it, to the volume binder.
 	annProvisionedBy = "pv.kubernetes.io/provisioned-by"
 )
 

@@ -120,7 +120,7 @@ type Page struct {
 	At, Next string
 }
 
-// PageOf takes the items of a list that keep selects; it gets the object of a row of a Table, nil if the client wants none.
+// PageOf takes the items of a list that keep selects; it gets the object of a row of a Table, nil if the client requests none.
 func PageOf(list map[string]any, keep func(object map[string]any) bool) Page {
 	u := unstructured.Unstructured{Object: list}
 	p := Page{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Table: IsTable(list), At: VersionOf(list)}

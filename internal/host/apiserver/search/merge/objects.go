@@ -43,7 +43,7 @@ func Trim(object map[string]any) {
 	unstructured.RemoveNestedField(object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 }
 
-// RowObject is the object of a row of a Table, nil if the client wants none.
+// RowObject is the object of a row of a Table, nil if the client requests none.
 func RowObject(row any) map[string]any {
 	fields, _ := row.(map[string]any)
 	object, _ := fields["object"].(map[string]any)

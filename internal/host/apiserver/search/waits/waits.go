@@ -28,7 +28,7 @@ const (
 )
 
 // Waits records for how long lists were refused because of a cluster, by the user who was refused. It is bounded by user and not by the
-// last answer of the cluster, since whoever controls the cluster determines when and to whom it answers. Everything is forgotten each
+// last answer of the cluster, since whoever controls the cluster determines when and to whom it answers. Everything is cleared each
 // hour, which bounds the memory, too. Make one with New.
 type Waits struct {
 	clock clock.PassiveClock

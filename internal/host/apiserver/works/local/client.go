@@ -19,7 +19,7 @@ import (
 )
 
 // Client returns a client that writes objects of the kinds by calls of their storage, and does everything else as requests does. A write
-// is a request, too, if it has options that only the handlers of requests know, if the audit policy records it, if it is part of
+// is a request, too, if it has options that only the handlers of requests support, if the audit policy records it, if it is part of
 // a trace, and if the object has managed fields. Nothing is written after stopped is closed.
 func (s *Storage) Client(requests client.Client, stopped <-chan struct{}) client.Client {
 	return &localClient{Client: requests, local: s, stopped: stopped, written: func(context.Context, client.Object) error { return nil }}

@@ -244,7 +244,7 @@ func (p *Previewer) tryMember(ctx context.Context, run *preview.Run, c preview.C
 	}()
 	resource, namespaced, ok := run.Templates.Mapping(c.Manifest.GroupVersionKind())
 	if !ok {
-		return nil, apierrors.NewBadRequest("the control plane does not know the resource of " + c.Manifest.GetKind())
+		return nil, apierrors.NewBadRequest("the control plane serves no resource of the kind " + c.Manifest.GetKind())
 	}
 	client, err := p.Members(c.Cluster, author)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 
 // Contents is what a namespace in a member holds.
 type Contents struct {
-	// Others are objects that this control plane did not make, has preserved, or still wants.
+	// Others are objects that this control plane did not make, has preserved, or still applies.
 	Others []string
 	// Pending are Works with objects in the namespace that are being deleted.
 	Pending []types.NamespacedName

@@ -24,7 +24,7 @@ type Place struct {
 type Entry struct {
 	UID     types.UID
 	Version string // resourceVersion afterwards
-	Hash    string // of what was wanted
+	Hash    string // of the desired object
 	At      time.Time
 	// Unowned are the paths that we do not own although we applied them: left to others, or not kept by the server.
 	Unowned map[string]bool
@@ -34,7 +34,7 @@ type Entry struct {
 	Dropped   []string
 	// Taken are the node ports that the member refused.
 	Taken []ssa.TakenPort
-	// UnknownFields means that the member does not know some field, so that its schema is compared again later.
+	// UnknownFields means that the member does not serve some field, so that its schema is compared again later.
 	UnknownFields bool
 	// Unwatched means that the object is not managed, so that it has to be read again.
 	Unwatched bool
@@ -130,7 +130,7 @@ func (l *Set) Forget(p Place) {
 	delete(l.deletions, p)
 }
 
-// Lose forgets an object that is gone. If it was applied, and its deletion was not requested here, that is remembered until it is applied
+// Lose drops the result of an object that is gone. If it was applied, and its deletion was not requested here, that is stored until it is applied
 // again or its Work is gone: in the place of what was known of it.
 func (l *Set) Lose(p Place) {
 	l.mu.Lock()
@@ -201,7 +201,7 @@ func ChangedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
 	return paths
 }
 
-// Unchanged returns whether another apply would change nothing. Before is what is remembered of the last one.
+// Unchanged returns whether another apply would change nothing. Before is the result of the last one.
 func Unchanged(d ssa.Difference, before Entry, remembered bool) bool {
 	if d.Stale {
 		return false

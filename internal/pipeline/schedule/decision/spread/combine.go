@@ -132,7 +132,7 @@ func (f *finder) bySize() (largest []int, clusters int) {
 	return largest, clusters
 }
 
-// largest records the one combination that is easy to find where the search has given up.
+// largest records the one combination that is easy to find where the search has reached its limit.
 func (f *finder) largest() {
 	var clusters int
 	f.stack, clusters = f.bySize()

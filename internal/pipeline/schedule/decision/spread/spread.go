@@ -321,7 +321,7 @@ func (s *spread) groupsBy(dim decision.Dimension, members []*decision.Candidate)
 	return groups, groupAt
 }
 
-// sortInto forms the groups of members in the order in which they turn up.
+// sortInto forms the groups of members in the order of their first members.
 func sortInto(dim decision.Dimension, members []*decision.Candidate) (groups []group, groupAt []int) {
 	index := map[string]int{}
 	groupAt = make([]int, len(members))

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// historyLength is how many events a stand-in remembers for watches that continue.
+	// historyLength is how many events a stand-in keeps for watches that continue.
 	historyLength = 512
 	// watcherBuffer is how many events may wait for a watch before it is ended.
 	watcherBuffer = 256

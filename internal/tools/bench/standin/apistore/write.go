@@ -58,7 +58,7 @@ func (m *managers) of(r Served, subresource string) (*managedfields.FieldManager
 	return made, nil
 }
 
-// oneVersion is what a field manager needs to know of objects that have one version and no defaults.
+// oneVersion is the conversion and defaulting of a field manager for objects that have one version and no defaults.
 type oneVersion struct{}
 
 func (oneVersion) Convert(_, _, _ any) error { return nil }
