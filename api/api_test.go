@@ -26,12 +26,12 @@ func TestSchemeHasEveryKind(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		if !scheme.Recognizes(kind) {
-			t.Errorf("the scheme does not know %v", kind)
+			t.Errorf("the scheme does not have %v", kind)
 		}
 		list := kind
 		list.Kind += "List"
 		if !scheme.Recognizes(list) {
-			t.Errorf("the scheme does not know %v", list)
+			t.Errorf("the scheme does not have %v", list)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func TestTraces(t *testing.T) {
 			return s.Name == "report" && attributeOf(s, "flagship.binding") == binding && attributeOf(s, "flagship.cluster") == "member2"
 		})
 	})
-	// The traces of the stages lead to that of the request. An agent does not know it.
+	// The traces of the stages lead to that of the request. An agent does not receive it.
 	for _, stage := range []string{"propagate", "schedule", "render", "apply", "aggregate"} {
 		fleettest.Eventually(t, "a link from "+stage+" to the request of the user", func() bool { return linked(spans.received(), stage, binding) })
 	}

@@ -35,7 +35,7 @@ func sameObject[T client.Object](before client.Object) func(T) error {
 }
 
 // A Deployment and its Secret are older than the control plane, and were taken over with Overwrite, the Secret as a
-// dependency. Neither is deleted when the control plane does not want it any more.
+// dependency. Neither is deleted when the control plane does not apply it any more.
 func TestWhatWasTakenOverIsReleased(t *testing.T) {
 	fleet := shared.Start(t)
 	m, ns := fleet.Member("member1"), fleet.Namespace(t)

@@ -76,7 +76,7 @@ func TestDriftIsNotRepairedWithTheRightsOfTheControlPlane(t *testing.T) {
 
 	fleettest.Update(t, member, role, func(r *rbacv1.Role) { r.Rules[0].Verbs = []string{"get"} })
 	account := member.As(t, rest.ImpersonationConfig{UserName: "system:serviceaccount:" + ns + ":" + applier})
-	until(t, func() error { // the member's authorizer sees the change a moment later
+	until(t, func() error { // the member's authorizer receives the change a moment later
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: ns, Verb: "patch", Resource: "configmaps"},
 		}}

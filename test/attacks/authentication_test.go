@@ -107,7 +107,7 @@ func (i *issuer) token(t *testing.T, user string) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// kubeconfig is a file that leads to a path of the issuer, as the API server wants it for its webhooks.
+// kubeconfig is a file that leads to a path of the issuer, as the API server requires it for its webhooks.
 func (i *issuer) kubeconfig(t *testing.T, path string) string {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]\n"+
@@ -207,7 +207,7 @@ func TestIdentitiesOfOthers(t *testing.T) {
 	if record.Level != auditv1.LevelRequest {
 		t.Errorf("the level is %s, not that of the operator's policy", record.Level)
 	}
-	// The rest of the world sees whether the server lives, and nothing else.
+	// Others may read whether the server lives, and nothing else.
 	anonymous := func(path string) error {
 		return as("").Discovery().RESTClient().Get().AbsPath(path).Do(t.Context()).Error()
 	}

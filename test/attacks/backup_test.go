@@ -179,7 +179,7 @@ func backUpUnderLoad(t *testing.T, hub *fleettest.Part, namespace string, args .
 	return path
 }
 
-// resumeStepByStep has what is missing made, then what differs changed, and at last what is not wanted any more deleted.
+// resumeStepByStep has what is missing made, then what differs changed, and at last what is not applied any more deleted.
 func resumeStepByStep(t *testing.T, v *versions, run func(...string) string) {
 	t.Helper()
 	hub, expect := v.hub, v.expect

@@ -94,7 +94,7 @@ func findIn(dir string, texts ...string) ([]string, error) {
 	})
 }
 
-// TestPropagatedSecretsAreNotInEtcdsFiles: who gets hold of a disk or a backup of the storage, without the key, learns
+// TestPropagatedSecretsAreNotInEtcdsFiles: who gets hold of a disk or a backup of the storage, without the key, reads
 // nothing of Secrets, wherever they go.
 func TestPropagatedSecretsAreNotInEtcdsFiles(t *testing.T) {
 	fleet := shared.Start(t)

@@ -82,7 +82,7 @@ func TestTheImpersonatorActsForThoseOnlyWhoMayUseTheProxy(t *testing.T) {
 	t.Run("through the proxy", func(t *testing.T) {
 		user := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "proxy-user"})
 		pods := "/apis/cluster.karmada.io/v1alpha1/clusters/member1/proxy/api/v1/namespaces/" + ns + "/configmaps"
-		until(t, func() error { // the member's authorizer sees a moment later who may be impersonated
+		until(t, func() error { // the member's authorizer receives a moment later who may be impersonated
 			code, body := get(t, user, pods)
 			if code == http.StatusOK {
 				t.Fatal("a user without rights in the member reads there")

@@ -214,7 +214,7 @@ func rights(ctx context.Context, user *fleettest.Cluster, r served, namespace st
 // A request that is allowed fails for another reason than RBAC: there is no such object, or its body is empty.
 func tryReally(t *testing.T, user *fleettest.Cluster, r served, namespace string, allowed []string) error {
 	if r.subresource != "" {
-		return nil // Which methods a subresource knows differs; that they are authorized alike is shown by the rest.
+		return nil // Which methods a subresource supports differs; that they are authorized alike is shown by the rest.
 	}
 	path := "/apis/" + r.group + "/" + r.version
 	if r.group == "" {

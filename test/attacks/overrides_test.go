@@ -149,7 +149,7 @@ func TestATenantDoesNotWidenARoleBinding(t *testing.T) {
 }
 
 // TestATemplateDoesNotFakeMarks is a template on which a tenant wrote the labels and annotations by which the control plane
-// knows what it made in a member.
+// recognizes what it made in a member.
 func TestATemplateDoesNotFakeMarks(t *testing.T) {
 	fleet := shared.Start(t)
 	member := fleet.Members[0]

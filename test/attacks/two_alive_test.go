@@ -64,7 +64,7 @@ func TestRestoredControlPlaneBesideTheOldOne(t *testing.T) {
 	next.held(metav1.ConditionFalse)
 	east := &clusterv1alpha1.Cluster{}
 	i := 0
-	until(t, func() error { // the old one notices when it writes
+	until(t, func() error { // the old one waits after a write
 		i++
 		set(old, fmt.Sprintf("old-%d", i))
 		if err := old.hub.Get(t.Context(), client.ObjectKey{Name: "east"}, east); err != nil {
@@ -75,7 +75,7 @@ func TestRestoredControlPlaneBesideTheOldOne(t *testing.T) {
 		}
 		return nil
 	})
-	next.expect("changed", "1") // also if the old one wrote before it noticed
+	next.expect("changed", "1") // also if the old one wrote before it waited
 	set(next, "5")
 	next.expect("changed", "5")
 	findings(t, old.hub, map[string]members.Class{"changed": members.Different, "made": ""}, "restore", "status")

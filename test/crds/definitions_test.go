@@ -81,7 +81,7 @@ func create(t *testing.T, hub *fleettest.Cluster, object *unstructured.Unstructu
 	}
 }
 
-// expectReports waits until every member has the object and, if that is wanted, its status is known on the hub.
+// expectReports waits until every member has the object and, if required, its status is known on the hub.
 func expectReports(t *testing.T, fleet *fleettest.Fleet, object *unstructured.Unstructured, status bool) {
 	t.Helper()
 	reported := func(items []workv1alpha2.AggregatedStatusItem) error {

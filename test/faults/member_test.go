@@ -139,7 +139,7 @@ func comesBackFromABackup(t *testing.T, hub *fleettest.Part) {
 	g.converges()
 	expectNoStorm(t, member.Cluster, (older-2)+lacking+2+2+removed+2+2) // two of the older ones were dropped meanwhile
 
-	// It does not come back. What is to be removed there waits, with a condition, until the cluster is given up.
+	// It does not come back. What is to be removed there waits, with a condition, until the cluster is removed.
 	member.Kill()
 	two := byHand("restored", g.ns, "two", 2, nil)
 	fleettest.Delete(t, hub.Cluster, two)
@@ -442,7 +442,7 @@ func misbehaves(t *testing.T, hub *fleettest.Part, cluster string, faultsOf func
 				t.Error("a Work was written to which nothing happened")
 			}
 			proxy.Misbehave(nil)
-			// A client deletes one of our objects, which is not noticed if a watch was lost for good. It is another one each time: the pause
+			// A client deletes one of our objects, which is not observed if a watch was lost for good. It is another one each time: the pause
 			// before an object is put back grows while it is deleted again and again.
 			fleettest.Delete(t, g.member, fleettest.ConfigMap(g.ns, fmt.Sprintf("taken-%d", i), nil))
 			g.converges()
@@ -521,7 +521,7 @@ func nonsense(w http.ResponseWriter, r *http.Request, turn int64) bool {
 	return true
 }
 
-// refuse answers as an API server does that does not want to.
+// refuse answers as an API server does that refuses a request.
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

@@ -90,7 +90,7 @@ func TestTheNetworkFails(t *testing.T) {
 			}
 
 			network.Set(fleettest.Trouble{})
-			// A user deletes an object of ours, which is not noticed if a watch was lost for good. It is another one each time: the pause
+			// A user deletes an object of ours, which is not observed if a watch was lost for good. It is another one each time: the pause
 			// before an object is put back grows while it is deleted again and again.
 			fleettest.Delete(t, far.Cluster, fleettest.ConfigMap(there.ns, fmt.Sprintf("taken-%d", i), nil))
 			there.converges()

@@ -30,7 +30,7 @@ func TestMembersThatServeClaimsInABetaOnly(t *testing.T) {
 	fleettest.Create(t, hub.Cluster, class, fleettest.ClusterPolicy("beta-class", fleettest.Everywhere(), class))
 	for version, served := range map[string]string{
 		"v1beta2": "resource.k8s.io/v1beta2=true",
-		// A scheduler of today insists on rules about taints, which v1beta1 has not got.
+		// A scheduler of today requires rules about taints, which v1beta1 has not got.
 		"v1beta1": "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2/devicetaintrules=true",
 	} {
 		t.Run(version, func(t *testing.T) {

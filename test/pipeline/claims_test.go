@@ -307,7 +307,7 @@ func TestClaimsGoWhereTheirClassIs(t *testing.T) {
 		return nil
 	})
 
-	// They were to go everywhere: a cluster that comes to have devices is not forgotten.
+	// They were to go everywhere: a cluster that has devices later is not left out.
 	fleettest.Create(t, fleet.Member("member1"), deviceClass("rare.example.com", `device.driver == "gpu.example.com"`))
 	for d := range bindings {
 		fleettest.ExpectEventually(t, fleet.Hub, d, ready(2))

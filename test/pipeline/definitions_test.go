@@ -146,7 +146,7 @@ func TestADefinitionTravelsAndItsStatusComesBack(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, gears, established) // the hub's own word stays
 }
 
-// named gives an object its kind, as policies want it.
+// named gives an object its kind, as policies need it.
 func named(d *definition) *definition {
 	d = d.DeepCopy()
 	d.APIVersion, d.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"

@@ -89,7 +89,7 @@ func TestDriftOfWhatIsDeleted(t *testing.T) {
 	fleettest.ExpectGone(t, member, settings.DeepCopy())
 }
 
-// insisting changes a ConfigMap in a member whenever it is not as a controller there wants it, which it checks every second, until the
+// insisting changes a ConfigMap in a member whenever it does not have the value of a controller there, which it checks every second, until the
 // context ends. It returns how often it changed it.
 func insisting(ctx context.Context, member *fleettest.Cluster, settings *corev1.ConfigMap) (changes int) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -106,7 +106,7 @@ func insisting(ctx context.Context, member *fleettest.Cluster, settings *corev1.
 }
 
 // TestDriftOfAControllerThatInsists: the field is put back again and again, with growing pauses, and the Work reports the dispute. When the
-// controller stops, the field stays as it is wanted.
+// controller stops, the field keeps the desired value.
 func TestDriftOfAControllerThatInsists(t *testing.T) {
 	t.Parallel()
 	fleet := shared.Start(t)

@@ -103,7 +103,7 @@ func TestDriftIsReportedFieldByField(t *testing.T) {
 	}
 }
 
-// A controller that insists is a dispute: its count and the last times are in the report, and it is one event.
+// A controller that repeats its change is a dispute: its count and the last times are in the report, and it is one event.
 func TestDriftOfAFightIsCounted(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

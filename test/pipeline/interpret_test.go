@@ -23,7 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// engineKind is a kind that no interpreter knows before a test adds a customization.
+// engineKind is a kind that no interpreter supports before a test adds a customization.
 var engineKind = schema.GroupVersionKind{Group: "interpret.example.io", Version: "v1", Kind: "Engine"}
 
 func engineDefinition() *apiextensionsv1.CustomResourceDefinition {
@@ -132,7 +132,7 @@ func TestACustomizationTakesEffectAtOnce(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, engineWork, healthIs(workv1alpha1.ResourceHealthy))
 	fleettest.ExpectEventually(t, fleet.Hub, v8, field("1", "status", "copies"))
 
-	// Forgotten again.
+	// Removed again.
 	fleettest.Delete(t, fleet.Hub, lesson)
 	fleettest.ExpectEventually(t, fleet.Hub, engineBinding, func(b *workv1alpha2.ResourceBinding) error {
 		if b.Spec.Replicas != 0 {

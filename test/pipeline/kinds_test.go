@@ -96,7 +96,7 @@ func widgetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// A kind that no interpreter knows, with its definition on the control plane and in members.
+// A kind that no interpreter supports, with its definition on the control plane and in members.
 func TestCustomResourceTravels(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

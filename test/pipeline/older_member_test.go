@@ -26,7 +26,7 @@ func strict(definition *apiextensionsv1.CustomResourceDefinition, fields ...stri
 	}
 }
 
-// A field that an older member does not know is left out and named, and set once the member knows it, without a change of
+// A field that an older member does not serve is left out and named, and set once the member serves it, without a change of
 // the Work for that.
 func TestAFieldIsSetOnceTheMemberServesIt(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestAFieldIsSetOnceTheMemberServesIt(t *testing.T) {
 	}}
 	first := fleettest.ExpectEventually(t, m, gear, field(`"10"`, "spec", "size"))
 	if _, there, _ := unstructured.NestedFieldNoCopy(first.Object, "spec", "colour"); there {
-		t.Fatal("the member knows the field already")
+		t.Fatal("the member serves the field already")
 	}
 	seen := fleettest.ExpectEventually(t, fleet.Hub, w, workIs("Applied", metav1.ConditionTrue, ""))
 	expectEvent(t, fleet.Hub, w, ".spec.colour")

@@ -26,7 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// A member that knows a kind by another version than the hub's gets objects of it in a version that it serves.
+// A member that serves a kind in another version than the hub's gets objects of it in a version that it serves.
 func TestAMemberThatServesAnotherVersion(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t)

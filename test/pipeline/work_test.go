@@ -221,7 +221,7 @@ func TestAPreservedObjectIsReleased(t *testing.T) {
 	}
 }
 
-// An object that our predecessor wrote with plain updates becomes ours: fields that it set and that are not wanted any more are removed.
+// An object that our predecessor wrote with plain updates becomes ours: fields that it set and that are not desired any more are removed.
 func TestAnObjectOfAPredecessorIsTakenOver(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -167,7 +167,7 @@ func TestPartialPlacement(t *testing.T) {
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Deployment", "part"), divided(map[string]int32{clusters[0]: 6, clusters[1]: 2}))
 }
 
-// What was promised to an object that goes before it runs, or that wants less, is there for those who wait.
+// What was reserved for an object that goes before it runs, or that needs less, is there for those that wait.
 func TestWhatIsGivenBackIsGivenToThoseWhoWait(t *testing.T) {
 	fleet, ns := start(t)
 	clusters, all := island(t, fleet, 5)

@@ -1,5 +1,5 @@
 // Package placement_test checks where a whole control plane on a real API server places objects, and why. Its clusters exist
-// on paper only: two regions, three zones, with labels, and taints where a test wants them. So nothing runs anywhere, and
+// on paper only: two regions, three zones, with labels, and taints where a test needs them. So nothing runs anywhere, and
 // what is decided is all there is to see.
 package placement_test
 
@@ -127,7 +127,7 @@ func joinWith(t testing.TB, fleet *fleettest.Fleet, name, region, zone string, c
 var fences atomic.Int32
 
 // settled returns once the scheduler has seen all that was written to Clusters before: it receives the changes of Clusters in their order,
-// and those of templates and policies in another one. What is scheduled with less than it should know stays where it is.
+// and those of templates and policies in another one. What is scheduled before all of that is in the caches stays where it is.
 func settled(t *testing.T, fleet *fleettest.Fleet) {
 	t.Helper()
 	value := fmt.Sprint(fences.Add(1))

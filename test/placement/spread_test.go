@@ -228,7 +228,7 @@ func TestSuspendedSchedulingRestsAndCatchesUp(t *testing.T) {
 	fleettest.Update(t, fleet.Hub, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 5 })
 	b = fleettest.ExpectEventually(t, fleet.Hub, b, func(b *workv1alpha2.ResourceBinding) error {
 		if b.Spec.Replicas != 5 {
-			return fmt.Errorf("the binding wants %d replicas", b.Spec.Replicas)
+			return fmt.Errorf("the binding requires %d replicas", b.Spec.Replicas)
 		}
 		return nil
 	})

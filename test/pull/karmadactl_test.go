@@ -262,7 +262,7 @@ func runsAsKarmadaAgent(t *testing.T, hub *fleettest.Part, trusted *rest.Config,
 	ctx := t.Context()
 	clusters := &clusterv1alpha1.ClusterList{}
 	if err := agent.List(ctx, clusters); err != nil || len(clusters.Items) > 0 {
-		t.Fatalf("it sees %d Clusters before there is its own: %v", len(clusters.Items), err)
+		t.Fatalf("it lists %d Clusters before there is its own: %v", len(clusters.Items), err)
 	}
 	if err := agent.Get(ctx, client.ObjectKey{Name: clusterv1alpha1.ClusterNamespace}, &corev1.Namespace{}); err != nil {
 		t.Fatal(err)
@@ -404,12 +404,12 @@ func seesItselfOnly(t *testing.T, hub *fleettest.Part, agent *fleettest.Cluster)
 		_ = agent.List(ctx, clusters, selector) // some selectors are refused
 		_ = agent.List(ctx, services, selector)
 		if others := slices.DeleteFunc(clusters.Items, func(c clusterv1alpha1.Cluster) bool { return c.Name == kay }); len(others) > 0 || len(services.Items) > 0 {
-			t.Errorf("with %v it sees %d other Clusters and %d Services", selector, len(others), len(services.Items))
+			t.Errorf("with %v it lists %d other Clusters and %d Services", selector, len(others), len(services.Items))
 		}
 	}
 	clusters, services := &clusterv1alpha1.ClusterList{}, &corev1.ServiceList{}
 	if err := errors.Join(agent.List(ctx, clusters), agent.List(ctx, services)); err != nil || len(clusters.Items) != 1 {
-		t.Fatalf("it sees %d Clusters: %v", len(clusters.Items), err)
+		t.Fatalf("it lists %d Clusters: %v", len(clusters.Items), err)
 	}
 	changes, err := agent.Watch(ctx, clusters, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: clusters.ResourceVersion}})
 	if err != nil {

@@ -120,7 +120,7 @@ func goesWithoutItsAgent(t *testing.T, hub *fleettest.Part) {
 	_, work := deploy(t, hub.Cluster, a)
 	a.run(work, 2)
 	a.fallSilent()
-	fleettest.Delete(t, hub.Cluster, a.object()) // it may be heard of for some time to come
+	fleettest.Delete(t, hub.Cluster, a.object()) // it may be reported for some time to come
 	fleettest.ExpectGone(t, hub.Cluster, work)
 	fleettest.ExpectGone(t, hub.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: work.Namespace}})
 	fleettest.ExpectGone(t, hub.Cluster, a.object())

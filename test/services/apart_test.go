@@ -44,7 +44,7 @@ func TestApart(t *testing.T) {
 	t.Run("families", a.families)
 	t.Run("a restart writes nothing", a.restart)
 	t.Run("members change meanwhile", a.meanwhile)
-	// Only now, since it would also give up on a member that is slow for seconds, and write that.
+	// Only now, since it would also end requests to a member that is slow for seconds, and write that.
 	a.hub.Kill()
 	a.hub.Start(t, "--service-grace="+grace.String(), "--cluster-failure-threshold=4s")
 	t.Run("a provider is away", a.providerAway)

@@ -146,7 +146,7 @@ func TestAPIVerbs(t *testing.T) {
 func verbsOfStatus(t *testing.T, client dynamic.ResourceInterface) {
 	t.Helper()
 	ingress := `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ports":[{"port":80,"protocol":"TCP"}]}]}},"spec":{"ports":[{"port":1}]}}`
-	// No MultiClusterService wants it, so the controller deletes it; only the answer counts.
+	// No MultiClusterService has it, so the controller deletes it; only the answer counts.
 	got, err := client.Patch(t.Context(), "a", types.MergePatchType, []byte(ingress), metav1.PatchOptions{}, "status")
 	if err != nil {
 		t.Fatalf("patch of the status: %v", err)

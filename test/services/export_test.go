@@ -345,7 +345,7 @@ func TestExportMustBeValid(t *testing.T) {
 	fleettest.ExpectGone(t, m2, importOf(service))
 }
 
-// TestImportFollowsTheNamespace: a namespace that the control plane does not know decides by itself where a service is
+// TestImportFollowsTheNamespace: a namespace that the control plane does not have decides by itself where a service is
 // imported.
 func TestImportFollowsTheNamespace(t *testing.T) {
 	fleet := shared.Start(t)

@@ -120,7 +120,7 @@ func TestNodePortsAreExchanged(t *testing.T) {
 			})
 		}
 	}
-	suspended(true) // so that the member sees the last step only
+	suspended(true) // so that the member receives the last step only
 	for _, step := range []struct {
 		service *corev1.Service
 		port    int32

@@ -14,7 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// TestHeadless: a headless Service is headless everywhere, and pods keep the host names under which DNS knows them.
+// TestHeadless: a headless Service is headless everywhere, and pods keep the host names under which DNS has them.
 func TestHeadless(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

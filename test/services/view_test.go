@@ -241,7 +241,7 @@ func until(t *testing.T, clusters []string, change func(), args ...string) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	for lines.Scan() { // until the pipe is closed, as Wait wants it
+	for lines.Scan() { // until the pipe is closed, as Wait requires it
 	}
 	if err := cmd.Wait(); err != nil || errs.Len() > 0 {
 		t.Errorf("it ended with %v: %s", err, errs.String())
@@ -296,7 +296,7 @@ func (c *command) interrupt() {
 	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		c.t.Fatal(err)
 	}
-	for c.lines.Scan() { // until the pipe is closed, as Wait wants it
+	for c.lines.Scan() { // until the pipe is closed, as Wait requires it
 	}
 	if err := c.cmd.Wait(); err != nil || c.errs.Len() > 0 {
 		c.t.Errorf("%v ended with %v: %s", c.cmd.Args, err, c.errs.String())

@@ -238,7 +238,7 @@ func (f *fleet) expectOneWrite(t *testing.T, since int, name string) {
 	}
 }
 
-// nothingIsWrittenAtRest: a field that the member drops, or does not know, is not sent again and again.
+// nothingIsWrittenAtRest: a field that the member drops, or does not serve, is not sent again and again.
 func (f *fleet) nothingIsWrittenAtRest(t *testing.T) {
 	f.rest(t)
 	before := f.audit.position(t)

@@ -307,10 +307,10 @@ func (f *fleet) kindIsNotServed(t *testing.T) {
 	})
 }
 
-// fieldIsNotKnown: the object gets there without a field that the member does not know, and an event names the field.
+// fieldIsNotKnown: the object gets there without a field that the member does not serve, and an event names the field.
 func (f *fleet) fieldIsNotKnown(t *testing.T) {
 	if f.unknown == nil {
-		t.Skip("this version knows all fields that the control plane stores")
+		t.Skip("this version serves all fields that the control plane stores")
 	}
 	object := f.unknown.DeepCopyObject().(client.Object)
 	kind := object.GetObjectKind().GroupVersionKind().Kind

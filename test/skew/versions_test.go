@@ -32,7 +32,7 @@ type version struct {
 	unserved client.Object
 	// unservedAs is the version and the kind of it.
 	unservedAs string
-	// unknown is an object with a field that the version does not know, unknownField.
+	// unknown is an object with a field that the version does not serve, unknownField.
 	unknown      client.Object
 	unknownField string
 }

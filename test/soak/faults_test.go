@@ -12,7 +12,7 @@ import (
 
 const (
 	// leastFault is how short a fault is at least, mostFault how long most of them last at most, and longest how long the others do. What lasts for
-	// longer than unready is noticed: the control plane reports the cluster as not ready.
+	// longer than unready is detected: the control plane reports the cluster as not ready.
 	leastFault, mostFault, longest = 300 * time.Millisecond, 3500 * time.Millisecond, 8 * time.Second
 	// mostPause is the most between two faults of a sequence.
 	mostPause = 1500 * time.Millisecond

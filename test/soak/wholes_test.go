@@ -112,7 +112,7 @@ func (s *soak) goldWithout(name string) bool {
 
 // leaveOrJoin removes the Cluster near with its objects, or has it join again. A cluster that cannot be reached keeps its objects, so near has no
 // faults of its own in that round, and far does not leave: after a round in which its network lost connections, it may be a while until the control
-// plane has noticed that, and it may report far as not ready in the next round.
+// plane has observed that, and it may report far as not ready in the next round.
 func (s *soak) leaveOrJoin() bool {
 	if len(s.plan.spared) > 0 {
 		return false

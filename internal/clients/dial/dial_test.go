@@ -156,7 +156,7 @@ func TestIdentityIsRequestedOncePerConnection(t *testing.T) {
 			s.CloseClientConnections()
 			err := send(t, way, dial.Identity{ID: "one"})
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = send(t, way, dial.Identity{ID: "one"}) // the end of the first connection was noticed by a request
+				err = send(t, way, dial.Identity{ID: "one"}) // a request failed by the end of the first connection
 			}
 			var other *dial.IdentityError
 			if !errors.As(err, &other) || !strings.Contains(err.Error(), `"two"`) {
@@ -221,7 +221,7 @@ func TestATokenThatIsNotAccepted(t *testing.T) {
 	}
 }
 
-// slowToEnd is a connection whose end its reader learns late, so that the transport hands it out after it was closed.
+// slowToEnd is a connection whose reader receives its end late, so that the transport hands it out after it was closed.
 type slowToEnd struct {
 	net.Conn
 	learns <-chan struct{}
@@ -320,6 +320,6 @@ func TestProxyHeader(t *testing.T) {
 		t.Error("a proxy that refuses was passed")
 	}
 	if values := <-got; strings.Join(values, "|") != "a|b" {
-		t.Errorf("the proxy saw %q", values)
+		t.Errorf("the proxy received %q", values)
 	}
 }

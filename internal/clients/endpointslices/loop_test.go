@@ -142,7 +142,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteOwn: others' changes during a write are noticed, the event of the write is not taken for one.
+// TestWriteOwn: others' changes during a write are handled, the event of the write is not taken for one.
 func TestWriteOwn(t *testing.T) {
 	memory := fleettest.InMemory(t, nil)
 	var own OwnWrites

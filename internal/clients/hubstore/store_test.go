@@ -312,10 +312,10 @@ func TestCustomKindsComeAndGo(t *testing.T) {
 		<-time.After(time.Second)
 		h.expectNews("objects that went with their kind", map[string]int{"example.io/v1/Widget shop/w": 1})
 		if _, ok := h.store.Meta(Ref{widgetKind, "shop", "w"}); ok {
-			t.Error("an object of a forgotten kind is known")
+			t.Error("an object of a kind that is gone is known")
 		}
 		if _, err := h.store.Get(t.Context(), Ref{widgetKind, "shop", "w"}); !apierrors.IsNotFound(err) {
-			t.Errorf("reading an object of a forgotten kind: %v, want NotFound", err)
+			t.Errorf("reading an object of a kind that is gone: %v, want NotFound", err)
 		}
 	})
 }
@@ -471,11 +471,11 @@ func TestAWriteIsSeenBeforeItsWatchEvent(t *testing.T) {
 			return len(h.store.watchOf(deploymentKind).writes.Pending(func(*metav1.PartialObjectMetadata) bool { return true }))
 		}
 		if remembered() > 0 {
-			t.Error("a write that came back is still remembered")
+			t.Error("a write that came back is still cached")
 		}
 		h.store.remember(web, written)
 		if remembered() > 0 {
-			t.Error("a write that had come back already is remembered")
+			t.Error("a write that had come back already is cached")
 		}
 	})
 }

@@ -85,7 +85,7 @@ func TestEveryClientUsesTheProxyOfTheCluster(t *testing.T) {
 			select {
 			case got := <-seen:
 				if want := "a|b|CONNECT|10.0.0.1:443"; strings.Join(got, "|") != want {
-					t.Errorf("the proxy saw %q, want %s", got, want)
+					t.Errorf("the proxy received %q, want %s", got, want)
 				}
 			default:
 				t.Error("the request did not use the proxy")

@@ -52,7 +52,7 @@ func (d *recorder) len() int {
 	return len(d.changes)
 }
 
-// take returns the changes so far and forgets them.
+// take returns the changes so far and clears them.
 func (d *recorder) take() []objectcache.Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,7 +253,7 @@ func TestAWatchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	if w.rv != "6" {
 		t.Errorf("the watch goes on from %q, want 6", w.rv)
 	}
-	// The member has forgotten that version: everything is read anew, but only what differs is a change.
+	// The member does not have that version any more: everything is read anew, but only what differs is a change.
 	w.lines <- `{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Expired","code":410}}`
 	w = <-s.watches
 	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))

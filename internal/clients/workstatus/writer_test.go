@@ -374,7 +374,7 @@ func TestACacheThatLagsDoesNotUndoTheLastWrite(t *testing.T) {
 			t.Error("the second write undid the first")
 		}
 		if h.count() != 2 {
-			t.Errorf("%d requests, want 2: the writer knows what it wrote", h.count())
+			t.Errorf("%d requests, want 2: the writer caches what it wrote", h.count())
 		}
 	})
 }

@@ -185,6 +185,6 @@ func TestOnlyBindingsWithApplicationFailoverCount(t *testing.T) {
 	w := begin(t, without)
 	w.mover.remember(client.ObjectKeyFromObject(without), map[string]time.Time{"a": now})
 	if w.reconcile(); len(w.mover.unhealthy) > 0 {
-		t.Error("a binding without application failover is remembered")
+		t.Error("a binding without application failover is kept")
 	}
 }

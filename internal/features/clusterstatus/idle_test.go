@@ -26,7 +26,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
-// discovering is an API server with one kind. The function sees every request, and returns the ETag of what is served.
+// discovering is an API server with one kind. The function is called for every request, and returns the ETag of what is served.
 func discovering(see func(*http.Request) string) *httptest.Server {
 	return httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		etag := see(r)

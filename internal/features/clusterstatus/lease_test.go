@@ -176,6 +176,6 @@ func TestAClusterThatChangesItsModeIsLeftAlone(t *testing.T) {
 	}
 	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "far"}})
 	if err != nil || result != (ctrl.Result{}) || len(w.pulses) != 0 {
-		t.Errorf("reconciled again: %+v, error %v, remembered %v", result, err, w.pulses)
+		t.Errorf("reconciled again: %+v, error %v, kept %v", result, err, w.pulses)
 	}
 }

@@ -218,7 +218,7 @@ func TestADefinitionThatChangesConcernsTheKindsThatWereTranslated(t *testing.T) 
 	s.definition.UID = ""
 	c.redefined(s.definition.Name)
 	if len(c.known)+len(c.translated) != 0 {
-		t.Error("a definition that is gone is remembered")
+		t.Error("a definition that is gone is kept")
 	}
 }
 

@@ -114,7 +114,7 @@ func TestReplicasThatCannotRunAreLimited(t *testing.T) {
 			clock.Step(hold)
 			test.stuck = nil
 			if got := limits(); len(got) > 0 || len(d.since) > 0 {
-				t.Errorf("after the time of the limits: %v, remembered %v", got, d.since)
+				t.Errorf("after the time of the limits: %v, kept %v", got, d.since)
 			}
 		})
 	}

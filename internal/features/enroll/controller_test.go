@@ -254,7 +254,7 @@ func TestLeavingInOrder(t *testing.T) {
 }
 
 // TestLeavingEndsWithoutWarnings: after a conflict over the finalizer, leaving is tried again without the rights in the member
-// that the first attempt gave up.
+// that the first attempt released.
 func TestLeavingEndsWithoutWarnings(t *testing.T) {
 	f, _ := leaving(t, true)
 	f.mustReconcile()

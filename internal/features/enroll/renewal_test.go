@@ -77,7 +77,7 @@ func TestTheRenewalTokenIsKept(t *testing.T) {
 		t.Errorf("the Secret has the keys %v", slices.Sorted(maps.Keys(secret.Data)))
 	}
 	if f.refreshed == 0 {
-		t.Error("the connection does not know the renewal token")
+		t.Error("the connection does not have the renewal token")
 	}
 
 	t.Run("revoked", func(t *testing.T) {

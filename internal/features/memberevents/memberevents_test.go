@@ -228,7 +228,7 @@ func TestTheWorkOfAnObject(t *testing.T) {
 	}{
 		{"the object of a Work itself", "Deployment", "web", "", "web", 1},
 		{"a pod under it", "Pod", "web-1-a", "", "web", 2},
-		{"a further pod, whose ReplicaSet is remembered", "Pod", "web-1-b", "", "web", 1},
+		{"a further pod, whose ReplicaSet is cached", "Pod", "web-1-b", "", "web", 1},
 		{"the same pod", "Pod", "web-1-b", "", "web", 0},
 		{"a pod of users", "Pod", "alone", "", "", 1},
 		{"the same pod costs nothing", "Pod", "alone", "", "", 0},

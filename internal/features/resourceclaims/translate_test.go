@@ -190,7 +190,7 @@ spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
 	}
 }
 
-// TestTranslatedObjectsAreOfTheirVersion: the types of each version know every field, so its API server does.
+// TestTranslatedObjectsAreOfTheirVersion: the types of each version have every field, so its API server serves it.
 func TestTranslatedObjectsAreOfTheirVersion(t *testing.T) {
 	types := map[string]map[string]any{
 		"v1":      {class: &resourcev1.DeviceClass{}, immediateClaim: &resourcev1.ResourceClaim{}, claimTemplate: &resourcev1.ResourceClaimTemplate{}},

@@ -14,7 +14,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
 )
 
-// TestAuthors: who requests a change is remembered, unless it is a dry run, of a subresource, or of the control plane.
+// TestAuthors: who requests a change is stored, unless it is a dry run, of a subresource, or of the control plane.
 func TestAuthors(t *testing.T) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "5"}}
 	update := history.Change{UID: "u", From: "5"}

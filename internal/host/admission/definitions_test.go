@@ -96,7 +96,7 @@ func TestTheDeletionOfADefinitionWaitsForItsObjects(t *testing.T) {
 	}
 }
 
-// A server that ends does not know whether the objects would have gone: that is no refusal.
+// A server that ends has not read whether the objects would have gone: that is no refusal.
 func TestADeletionThatWaitsEndsWithTheServer(t *testing.T) {
 	definition := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "gears.example.io"}}
 	request, end := context.WithCancel(t.Context())

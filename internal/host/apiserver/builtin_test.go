@@ -141,7 +141,7 @@ func TestGarbageCollection(t *testing.T) {
 	})
 }
 
-// TestGarbageCollectionLearnsNewKinds: also one that it knew, that went, and that is back.
+// TestGarbageCollectionLearnsNewKinds: also one that it watched, that went, and that is back.
 func TestGarbageCollectionLearnsNewKinds(t *testing.T) {
 	for _, life := range []string{"first", "second"} {
 		t.Run(life, func(t *testing.T) {

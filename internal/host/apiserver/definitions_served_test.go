@@ -189,7 +189,7 @@ func TestVersionsOfADefinition(t *testing.T) {
 	})
 	call(t, http.MethodGet, strings.Replace(path, "/v1/", "/v1alpha9/", 1), "").wants(t, http.StatusNotFound)
 
-	// Every version that was ever storage is remembered, and cannot be removed before a client says that it is unused.
+	// Every version that was ever storage is recorded, and cannot be removed before a client says that it is unused.
 	merge(t, definitionOf(group), versions("v1")).wants(t, http.StatusOK)
 	eventually(t, func() string {
 		if got := fmt.Sprint(call(t, http.MethodGet, definitionOf(group), "").at("status.storedVersions")); got != "[v1beta1 v1]" {

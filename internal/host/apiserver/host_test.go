@@ -89,7 +89,7 @@ func TestTheServersOwnClientMayDoEverything(t *testing.T) {
 }
 
 // TestADefinitionIsEstablishedAtOnce: a server that takes itself for one of several waits for five seconds each time, so that
-// the others can hear of the names. That one took long may be the machine's fault; that several did is ours.
+// the others receive the names. That one took long may be the machine's fault; that several did is ours.
 func TestADefinitionIsEstablishedAtOnce(t *testing.T) {
 	const tries, held = 5, 5 * time.Second
 	for i := range tries {

@@ -290,7 +290,7 @@ func published(t *testing.T) {
 	expect(t, "APIService", call(t, http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1."+featuredGroup, "").code, http.StatusOK)
 }
 
-// TestInstancesGoWithTheirNamespace: the namespace and garbage controllers know custom kinds from discovery.
+// TestInstancesGoWithTheirNamespace: the namespace and garbage controllers read custom kinds from discovery.
 func TestInstancesGoWithTheirNamespace(t *testing.T) {
 	const group = "leaving.example.com"
 	path := served(t, group, "")

@@ -19,7 +19,7 @@ import (
 	"github.com/flagship-k8s/flagship/api/crds"
 )
 
-// defineWidgets makes the hub serve a kind it has never heard of.
+// defineWidgets makes the hub serve a kind that is not built in.
 func defineWidgets(t *testing.T) schema.GroupVersionResource {
 	t.Helper()
 	preserve := true

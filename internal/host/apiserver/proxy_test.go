@@ -26,7 +26,7 @@ type seen struct {
 	Groups                                          []string
 }
 
-// member answers every request with what it saw, and echoes lines on a connection that is upgraded.
+// member answers every request with what it received, and echoes lines on a connection that is upgraded.
 func member(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(answerSeen))
@@ -143,7 +143,7 @@ func TestProxyActsForTheCaller(t *testing.T) {
 		Groups: []string{"dev"}, Authorization: "Bearer impersonator",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what the member saw (-want +got):\n%s", diff)
+		t.Errorf("what the member received (-want +got):\n%s", diff)
 	}
 }
 
@@ -273,7 +273,7 @@ func expectUpgrade(t *testing.T, cluster, account string) {
 	}
 	_ = response.Body.Close()
 	if line, err := reader.ReadString('\n'); err != nil || line != "system:serviceaccount:default:"+account+"\n" {
-		t.Errorf("the member saw %q, %v", line, err)
+		t.Errorf("the member received %q, %v", line, err)
 	}
 	_, _ = fmt.Fprintln(conn, "hello")
 	if line, err := reader.ReadString('\n'); err != nil || line != "hello\n" {

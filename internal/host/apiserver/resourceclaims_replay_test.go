@@ -358,7 +358,7 @@ func (r *replay) sequence(sequence map[string]any) []any {
 	return made
 }
 
-// record brings an answer into the form of the recording and remembers what later requests need of it.
+// record brings an answer into the form of the recording and keeps what later requests need of it.
 func (r *replay) record(got received, request exchange) map[string]any {
 	media, _, _ := strings.Cut(got.header.Get("Content-Type"), ";")
 	record := map[string]any{"status": float64(got.status), "contentType": strings.TrimSpace(media)}

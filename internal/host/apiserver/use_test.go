@@ -31,7 +31,7 @@ func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
 	}
 	call(t, http.MethodDelete, path+"/a", "").wants(t, http.StatusOK)
 	if !hub.InUse(t.Context(), things) {
-		t.Error("it is forgotten again")
+		t.Error("it is dropped again")
 	}
 
 	const early = "early.example.com"

@@ -274,7 +274,7 @@ func has(metric *dto.Metric, name, value string) bool {
 	return false
 }
 
-// TestInformersOfLoops: an informer of the loops sees what is there, what changes and what goes, with the kind, and has the objects in the
+// TestInformersOfLoops: an informer of the loops receives what is there, what changes and what goes, with the kind, and has the objects in the
 // memory of the watch cache.
 func TestInformersOfLoops(t *testing.T) {
 	local, _ := loopClients(t)

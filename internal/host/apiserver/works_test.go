@@ -98,7 +98,7 @@ func TestWorkSpecAndStatusAreApart(t *testing.T) {
 	}
 }
 
-// TestWorkKeepsManifestsAsTheyAre, and knows the same object in another order for the same.
+// TestWorkKeepsManifestsAsTheyAre, and takes the same object in another order for the same.
 func TestWorkKeepsManifestsAsTheyAre(t *testing.T) {
 	works := in(t, worksResource)
 	created := stored(t, works, workHead, "w", manifests)

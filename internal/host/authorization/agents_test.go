@@ -125,7 +125,7 @@ func TestAgents(t *testing.T) {
 		"RegistrarBinds":       {"and binds them", karmada("rbac-generator", "issued"), request("bind", rbac, "clusterroles", "", "", "system:karmada:new:agent"), true},
 		"RegistrarAdmin":       {"and no other one", karmada("rbac-generator", "issued"), request("bind", rbac, "clusterroles", "", "", "cluster-admin"), false},
 		"RegistrarEscalates":   {"nor creates a role with rules", karmada("rbac-generator", "issued"), request("escalate", rbac, "clusterroles", "", "", "system:karmada:new:agent"), false},
-		"RegistrarReads":       {"it sees whether its Cluster exists", karmada("rbac-generator", "issued"), request("get", clusters, "clusters", "", "", "new"), true},
+		"RegistrarReads":       {"it reads whether its Cluster exists", karmada("rbac-generator", "issued"), request("get", clusters, "clusters", "", "", "new"), true},
 		"RegistrarOther":       {"and no other one", karmada("rbac-generator", "issued"), request("get", clusters, "clusters", "", "", "eu"), false},
 		"RegistrarCleans":      {"it deletes its request", karmada("rbac-generator", "issued"), request("delete", csrs, "certificatesigningrequests", "", "", "csr"), true},
 		"RegistrarCleansOther": {"and no other one", karmada("rbac-generator", "issued"), request("delete", csrs, "certificatesigningrequests", "", "", "other"), false},

@@ -227,7 +227,7 @@ func TestABrakeChangesHands(t *testing.T) {
 	}
 }
 
-// A brake that was engaged by what is not wanted any more lets go by itself.
+// A brake that was engaged by what is not requested any more is released by itself.
 func TestNothingWaits(t *testing.T) {
 	f := newFixture()
 	f.hold("a", 100)
@@ -313,7 +313,7 @@ func TestAClearedWorkDoesNotWait(t *testing.T) {
 	}
 	f.Forget("m1")
 	if state, next := f.Look("m1"); state != (State{}) || next != 0 {
-		t.Errorf("a member that was forgotten has the state %+v, %v", state, next)
+		t.Errorf("a member that was removed has the state %+v, %v", state, next)
 	}
 	if got := New(func() Config { return Config{} }, f.clock, nil).Describe(); got != "more than 50 % within 10m0s" {
 		t.Errorf("Describe is %q", got)

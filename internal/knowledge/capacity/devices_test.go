@@ -39,16 +39,16 @@ func TestFreeDevices(t *testing.T) {
 		taken   Usage
 		want    Stock
 	}{
-		"those not reserved":                           {known, Class{Name: "gpu"}, Usage{}, Stock{true, true, true, 3}},
-		"less what is promised":                        {known, Class{Name: "gpu"}, taken, Stock{true, true, true, 1}},
-		"less what is promised under another version":  {known, Class{Name: "gpu"}, old, Stock{true, true, true, 1}},
-		"a class that is not there":                    {known, Class{Name: "fpga"}, Usage{}, Stock{true, false, true, 0}},
-		"an old claim where the version is not known":  {known, Class{"gpu", true}, Usage{}, Stock{true, true, true, 3}},
-		"an old class, of which only the driver knows": {both, Class{"fpga", true}, old, Stock{true, true, false, 0}},
-		"an old class that is not there":               {both, Class{"gpu", true}, Usage{}, Stock{true, false, false, 0}},
-		"a class of today beside the old ones":         {both, Class{Name: "gpu"}, Usage{}, Stock{true, true, true, 4}},
-		"a cluster that does not count":                {counting(map[corev1.ResourceName]string{"pods": "10"}, nil), Class{Name: "gpu"}, Usage{}, Stock{}},
-		"a cluster without a summary":                  {&clusterv1alpha1.Cluster{}, Class{Name: "gpu"}, Usage{}, Stock{}},
+		"those not reserved":                              {known, Class{Name: "gpu"}, Usage{}, Stock{true, true, true, 3}},
+		"less what is reserved":                           {known, Class{Name: "gpu"}, taken, Stock{true, true, true, 1}},
+		"less what is reserved under another version":     {known, Class{Name: "gpu"}, old, Stock{true, true, true, 1}},
+		"a class that is not there":                       {known, Class{Name: "fpga"}, Usage{}, Stock{true, false, true, 0}},
+		"an old claim where the version is not known":     {known, Class{"gpu", true}, Usage{}, Stock{true, true, true, 3}},
+		"an old class, whose devices only the driver has": {both, Class{"fpga", true}, old, Stock{true, true, false, 0}},
+		"an old class that is not there":                  {both, Class{"gpu", true}, Usage{}, Stock{true, false, false, 0}},
+		"a class of today beside the old ones":            {both, Class{Name: "gpu"}, Usage{}, Stock{true, true, true, 4}},
+		"a cluster that does not count":                   {counting(map[corev1.ResourceName]string{"pods": "10"}, nil), Class{Name: "gpu"}, Usage{}, Stock{}},
+		"a cluster without a summary":                     {&clusterv1alpha1.Cluster{}, Class{Name: "gpu"}, Usage{}, Stock{}},
 	} {
 		headroom := HeadroomOf(c.cluster)
 		if diff := cmp.Diff(c.want, headroom.Devices(c.class, &c.taken)); diff != "" {
@@ -84,7 +84,7 @@ func TestDevicesBoundHowManyReplicasFit(t *testing.T) {
 		"pods": "10", clusterv1alpha1.ResourceClassesResource: "1", clusterv1alpha1.ResourceClassResource("gpu"): "1",
 	}, nil))
 	if got := driven.Fit(&old, &Usage{}); got != 10 {
-		t.Errorf("%d replicas with an old claim fit where only its driver knows, want 10, by pods", got)
+		t.Errorf("%d replicas with an old claim fit where only its driver has the devices, want 10, by pods", got)
 	}
 	want := map[Class]int64{{Name: "gpu"}: 3, {Name: "net"}: 1}
 	if diff := cmp.Diff(want, needs.Together().Fixed); diff != "" {
@@ -104,12 +104,12 @@ func TestChoicesBoundHowManyReplicasFit(t *testing.T) {
 		taken   int64 // units of the same
 		want    int32
 	}{
-		"one choice adds up":                   {Devices{Choices: [][]Option{either}}, 0, 5},
-		"less what others were promised of it": {Devices{Choices: [][]Option{either}}, 2, 3},
-		"what is fixed comes first":            {Devices{Fixed: map[Class]int64{big: 1}, Choices: [][]Option{either}}, 0, 2},
-		"two choices share":                    {Devices{Choices: [][]Option{either, either}}, 0, 2},
-		"a class that is not there spoils it":  {Devices{Choices: [][]Option{{{big, 1}, {gone, 1}}}}, 0, 0},
-		"who only looks takes none":            {Devices{Choices: [][]Option{{{big, 0}}}}, 0, 100},
+		"one choice adds up":                  {Devices{Choices: [][]Option{either}}, 0, 5},
+		"less what others reserved of it":     {Devices{Choices: [][]Option{either}}, 2, 3},
+		"what is fixed comes first":           {Devices{Fixed: map[Class]int64{big: 1}, Choices: [][]Option{either}}, 0, 2},
+		"two choices share":                   {Devices{Choices: [][]Option{either, either}}, 0, 2},
+		"a class that is not there spoils it": {Devices{Choices: [][]Option{{{big, 1}, {gone, 1}}}}, 0, 0},
+		"who only looks takes none":           {Devices{Choices: [][]Option{{{big, 0}}}}, 0, 100},
 	} {
 		demand := Demand{}.With(c.devices)
 		taken := Usage{}.Plus(demand, c.taken)

@@ -76,8 +76,8 @@ func TestFit(t *testing.T) {
 			reason:  "more taken than there is leaves none, not less than none",
 			cluster: cluster(list("pods", "10", "cpu", "2"), list("cpu", "3"), nil), demand: capacity.DemandOf(list("cpu", "1")), want: 0,
 		},
-		"Promised": {
-			reason:  "cpu 8 less 3 promised replicas of 1 is 5",
+		"Reserved": {
+			reason:  "cpu 8 less 3 reserved replicas of 1 is 5",
 			cluster: cluster(list("pods", "110", "cpu", "8"), nil, nil), demand: capacity.DemandOf(list("cpu", "1")),
 			taken: capacity.Usage{}.Plus(capacity.DemandOf(list("cpu", "1")), 3), want: 5,
 		},
@@ -86,7 +86,7 @@ func TestFit(t *testing.T) {
 			cluster: graded(cluster(plenty, nil, nil), 5, 3, 2), demand: capacity.DemandOf(list("cpu", "1", "memory", "2Gi")), want: 7,
 		},
 		"ModelsTooSmall": {
-			reason:  "no grade promises 3 cpu on one node",
+			reason:  "no grade has 3 cpu on one node",
 			cluster: graded(cluster(plenty, nil, nil), 5, 3, 2), demand: capacity.DemandOf(list("cpu", "3")), want: 0,
 		},
 		"ModelsPodsPerNode": {
@@ -99,7 +99,7 @@ func TestFit(t *testing.T) {
 			demand:  capacity.DemandOf(list("cpu", "1", "gpu", "1")), want: 4,
 		},
 		"ModelsPromised": {
-			reason:  "7 by models less 2 promised",
+			reason:  "7 by models less 2 reserved",
 			cluster: graded(cluster(plenty, nil, nil), 5, 3, 2), demand: capacity.DemandOf(list("cpu", "1", "memory", "2Gi")),
 			taken: capacity.Usage{}.Plus(capacity.DemandOf(list("cpu", "1")), 2), want: 5,
 		},

@@ -16,13 +16,13 @@ func TestReservations(t *testing.T) {
 		story  func(*capacity.Reservations)
 		want   int32 // what still fits into 10 cpu
 	}{
-		"Promised": {
+		"Reserved": {
 			reason: "a reservation takes capacity at once",
 			story:  func(l *capacity.Reservations) { l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start) },
 			want:   6,
 		},
 		"TwoOwners": {
-			reason: "promises add up",
+			reason: "reservations add up",
 			story: func(l *capacity.Reservations) {
 				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Reserve("b", oneCPU, map[string]int32{"m": 3}, start)
@@ -47,7 +47,7 @@ func TestReservations(t *testing.T) {
 			want: 10,
 		},
 		"GrownAfterRunning": {
-			reason: "a new promise makes an old copy's health worthless as evidence",
+			reason: "a new reservation makes an old copy's health worthless as evidence",
 			story: func(l *capacity.Reservations) {
 				l.Reserve("a", oneCPU, map[string]int32{"m": 2}, start)
 				l.Running("a", "m")
@@ -57,7 +57,7 @@ func TestReservations(t *testing.T) {
 			want: 6,
 		},
 		"TakenBack": {
-			reason: "a write that failed gives its promise back",
+			reason: "a write that failed gives its reservation back",
 			story: func(l *capacity.Reservations) {
 				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Reserve("a", oneCPU, map[string]int32{"m": -4}, start)
@@ -69,7 +69,7 @@ func TestReservations(t *testing.T) {
 			story:  func(l *capacity.Reservations) { l.Reserve("a", oneCPU, map[string]int32{"m": -4}, start) },
 			want:   10,
 		},
-		"Forgotten": {
+		"Dropped": {
 			reason: "a deleted binding holds nothing",
 			story: func(l *capacity.Reservations) {
 				l.Reserve("a", oneCPU, map[string]int32{"m": 4, "n": 1}, start)
@@ -78,7 +78,7 @@ func TestReservations(t *testing.T) {
 			want: 10,
 		},
 		"Expired": {
-			reason: "a promise that never came true is not believed for ever",
+			reason: "a reservation that is never used ends",
 			story: func(l *capacity.Reservations) {
 				l.Reserve("a", oneCPU, map[string]int32{"m": 4}, start)
 				l.Reserve("b", oneCPU, map[string]int32{"m": 1}, start.Add(time.Minute))
@@ -106,12 +106,12 @@ func TestReservationsReportEachChangeOnce(t *testing.T) {
 	}
 	l.Reserve("a", capacity.DemandOf(nil), map[string]int32{"m": 1, "n": 1}, time.Time{})
 	if got := l.Changes(); len(got) != 2 || got["m"].IsZero() {
-		t.Fatalf("after a promise to two clusters: %v", got)
+		t.Fatalf("after a reservation in two clusters: %v", got)
 	}
 	l.Forget("a")
 	got := l.Changes()
 	if usage, ok := got["m"]; !ok || !usage.IsZero() {
-		t.Fatalf("a promise that ended must show as nothing taken: %v", got)
+		t.Fatalf("a reservation that ended must show as nothing taken: %v", got)
 	}
 	if got := l.Changes(); got != nil {
 		t.Fatalf("changes are returned once: %v", got)

@@ -26,7 +26,7 @@ func deployment(namespace, name string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name)}
 }
 
-// list is what a reader sees, as "name reason count: message".
+// list is what a reader receives, as "name reason count: message".
 func list(m *events.Memory, namespace string) []string {
 	changes, _ := m.List(namespace)
 	var lines []string
@@ -184,7 +184,7 @@ func TestAWatchOfEventsInMemoryResumes(t *testing.T) {
 		m.Delete("shop", c.Event.Name, "")
 	}
 	if _, _, err := m.Watch("", seen); !errors.Is(err, events.ErrExpired) {
-		t.Errorf("a watch from before forgotten deletions: %v", err)
+		t.Errorf("a watch from before dropped deletions: %v", err)
 	}
 }
 

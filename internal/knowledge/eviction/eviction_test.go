@@ -172,7 +172,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// FuzzAssess makes random bindings with tasks, and checks that the last copy that may be healthy is not given up unless a person
+// FuzzAssess makes random bindings with tasks, and checks that the last copy that may be healthy is not evicted unless a person
 // or the purge mode orders it, and that a task which is kept for a time ends with that time.
 func FuzzAssess(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3}, []byte{1, 2, 0}, 0, uint8(0))
@@ -200,7 +200,7 @@ func FuzzAssess(f *testing.F) {
 			}
 			graceful := v.Task.PurgeMode == policyv1alpha1.PurgeModeGracefully
 			if v.Finish && graceful && !some && HealthOf(b, from) != workv1alpha2.ResourceUnhealthy {
-				t.Errorf("the last copy, in %s, is given up: %+v of %+v", from, v, b)
+				t.Errorf("the last copy, in %s, is evicted: %+v of %+v", from, v, b)
 			}
 			if v.Finish && (strings.Contains(names(b), from) || len(b.Spec.Clusters) == 0) {
 				t.Errorf("the task of %s is finished though there is no other place", from)

@@ -97,7 +97,7 @@ func TestWrites(t *testing.T) {
 			expect(t, "a later version", w.Observe(at("15")), false)
 			expect(t, "the cache is right again", w.Latest(key, at("15")).ResourceVersion, "15")
 		}},
-		"Deleted": {"a deleted object is not remembered", func(t *testing.T, w *writes) {
+		"Deleted": {"a deleted object is not kept", func(t *testing.T, w *writes) {
 			w.Begin(key)
 			w.Done(key, at("10"))
 			w.Forget(key)

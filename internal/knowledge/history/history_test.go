@@ -199,7 +199,7 @@ func TestAuthors(t *testing.T) {
 		t.Errorf("the last author is %q", got)
 	}
 	if got := authors.Of(history.Change{UID: "v", From: "1"}); got != "" {
-		t.Errorf("the first author is %q, want it to be forgotten", got)
+		t.Errorf("the first author is %q, want it to be dropped", got)
 	}
 }
 

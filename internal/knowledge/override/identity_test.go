@@ -19,7 +19,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: team}]
 `
 
-// Policies that were stored before admission knew the rule come here, too.
+// Policies that were stored before admission had the rule come here, too.
 func TestIdentityStays(t *testing.T) {
 	imageAt := func(path, value string) policyv1alpha1.Overriders {
 		return policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{

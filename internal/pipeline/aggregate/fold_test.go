@@ -104,7 +104,7 @@ func TestFold(t *testing.T) {
 			want: Summary{Stable: true, Missing: []string{"b"}, Items: items{
 				item("a", true, "", ready, "Healthy"), item("b", false, "no such namespace", "", "Unknown")}},
 		},
-		"a cluster without Work is not forgotten": {
+		"a cluster without Work is not left out": {
 			spec: specWith("a"),
 			want: Summary{Silent: true, Missing: []string{"a"}, Items: items{item("a", false, noWorkMessage, "", "Unknown")}},
 		},

@@ -19,7 +19,7 @@ func TestDeletedWorksAreKnownUntilTheyAreCreatedAgainOrAreTooMany(t *testing.T) 
 	}
 	b.put(name(0), now, "")
 	if _, reappeared := b.visit(name(0)); reappeared {
-		t.Error("it has reappeared before anything turned up")
+		t.Error("it has reappeared before an object appeared")
 	}
 	if !b.reappears(name(0)) {
 		t.Error("an object appeared and its Work was not enqueued")
@@ -40,6 +40,6 @@ func TestDeletedWorksAreKnownUntilTheyAreCreatedAgainOrAreTooMany(t *testing.T) 
 		b.put(name(2+i), now, "")
 	}
 	if b.reappears(name(0)) || !b.reappears(name(2)) || len(b.works) > maxDeletedWorks || len(b.order) > maxDeletedWorks {
-		t.Errorf("%d Works are remembered, %d in order, the bound is %d", len(b.works), len(b.order), maxDeletedWorks)
+		t.Errorf("%d Works are kept, %d in order, the bound is %d", len(b.works), len(b.order), maxDeletedWorks)
 	}
 }

@@ -136,7 +136,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(recorded.Body.Bytes())
 }
 
-// taken returns the requests so far, and forgets them.
+// taken returns the requests so far, and clears them.
 func (s *server) taken() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -283,7 +283,7 @@ func TestASuspendedWorkWritesNothing(t *testing.T) {
 	}
 }
 
-// A default that the member set is not remembered over a start, and is no reason to write afterwards.
+// A default that the member set is not kept over a start, and is no reason to write afterwards.
 func TestADefaultOfTheMemberIsNoReasonToWriteAfterAStart(t *testing.T) {
 	b := newBench(t, cluster(), work(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}, data: {k: ""}}`))
 	b.server.set(func(w http.ResponseWriter, r *http.Request, sent string) {
@@ -397,7 +397,7 @@ func TestObjectsMissingFromTheStatusAreRemovedToo(t *testing.T) {
 			t.Fatalf("%d Works are enqueued before the watch showed anything", n)
 		}
 		close(b.server.watchable)
-		b.expectQueued(2) // the Works of which objects turned up
+		b.expectQueued(2) // the Works of which objects appeared
 		if err := b.look(); err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +423,7 @@ func TestObjectsMissingFromTheStatusAreRemovedToo(t *testing.T) {
 	})
 }
 
-// An object that turns up although no one here is making it was requested by a request that was given up, or by a control
+// An object that appears although no one here is making it was requested by a request that timed out, or by a control
 // plane that was killed.
 func TestOnlyAnObjectThatIsNotBeingAppliedEnqueuesItsWork(t *testing.T) {
 	b := newBench(t, cluster())

@@ -32,7 +32,7 @@ import (
 // knowing is an interpreter that finds what the data of a ConfigMap say.
 type knowing struct {
 	err error
-	// meanwhile, if set, happens while it thinks.
+	// meanwhile, if set, is called during the interpretation.
 	meanwhile func()
 }
 
@@ -76,7 +76,7 @@ func configMap(version int, health string) string {
 		`"labels":{"karmada.io/managed":"true"},"annotations":{"work.karmada.io/namespace":"karmada-es-member1","work.karmada.io/name":"w"}},"data":{"phase":"p%d","health":%q}}}`, version, version, health)
 }
 
-// bench is the observation of one Work, with a hub that remembers.
+// bench is the observation of one Work, with a hub that stores what is written.
 type bench struct {
 	*Works
 	t       *testing.T

@@ -195,9 +195,9 @@ func TestDiagnose(t *testing.T) {
 		}
 	}
 	if len(w.unhealthySince) > 0 {
-		t.Errorf("remembered for nothing: %v", w.unhealthySince)
+		t.Errorf("kept for nothing: %v", w.unhealthySince)
 	}
-	// A process that has just begun to watch believes what the Work says of the time before.
+	// A process that has just begun to watch takes from the Work what was before.
 	meta.SetStatusCondition(&work.Status.Conditions, findings{objects: []finding{{observed: seen("a", "").observed, unhealthyForLong: true}}}.degraded())
 	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Identifier: seen("a", "").id, Health: workv1alpha1.ResourceUnhealthy}}
 	if ailing, again := look(workv1alpha1.ResourceUnhealthy); !ailing || again != 0 {

@@ -73,7 +73,7 @@ func (h *fakeHub) expectRequired(reason string, ref hubstore.Ref, want ...string
 	}
 }
 
-// moody is a Shape that sometimes does not know, as when a webhook is down.
+// moody is a Shape that sometimes fails, as when a webhook is down.
 type moody struct {
 	interpret.Shape
 	fails error
@@ -155,7 +155,7 @@ func TestDependenciesFollow(t *testing.T) {
 	h.expectRequired("attached", settings, "web-deployment member1 member2")
 	attached := h.binding(settings)
 	if attached.BindingSpec().Placement != nil || policy.IsClaimed(attached) {
-		t.Error("the attached binding pretends to have a policy")
+		t.Error("the attached binding has the fields of a policy")
 	}
 	if got := attached.GetLabels()[workv1alpha2.DependedByLabel("shop", "web-deployment")]; got != "id-of-web" {
 		t.Errorf("depended-by label is %q", got)

@@ -9,7 +9,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 )
 
-// The hub knows Deployments by apps/v1 and serves them as apps/v1beta1 as well.
+// The hub stores Deployments as apps/v1 and serves them as apps/v1beta1 as well.
 func servingBeta(h *fakeHub) {
 	h.templates.older = map[schema.GroupVersionKind]schema.GroupVersionKind{
 		deploymentKind.GroupKind().WithVersion("v1beta1"): deploymentKind,

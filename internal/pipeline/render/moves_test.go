@@ -67,7 +67,7 @@ func TestAMoveLeavesTheOldCopyUntilTheNewOneIsHealthy(t *testing.T) {
 	s.reports(s.work("m2"), workv1alpha1.ResourceHealthy)
 	wantWrites(t, "it is healthy now", s.mustReconcile(binding), "delete "+workM1)
 	if s.reconciler.moves.has(client.ObjectKeyFromObject(binding)) {
-		t.Error("a move that is over is remembered")
+		t.Error("a move that is over is kept")
 	}
 }
 

@@ -23,7 +23,7 @@ func TestWorksBeforeTheirBindingWait(t *testing.T) {
 	s.reconciler.orphans = newOrphans(registry)
 	s.mustReconcile(binding)
 	s.vanish(binding)
-	s.reconciler.lost.Clear() // a process that did not see it go
+	s.reconciler.lost.Clear() // a process that did not observe its deletion
 	for range 2 {
 		wantWrites(t, "it is unknown whether the binding was deleted", s.mustReconcile(binding))
 	}

@@ -261,8 +261,8 @@ func TestStaleCacheIsHarmless(t *testing.T) {
 	s.mustReconcile(binding)
 	// The cache has not received the watch event yet: Works that were written are used instead.
 	s.reconciler.client = &blind{Client: s.client}
-	wantWrites(t, "the Work that was written is remembered", s.mustReconcile(binding))
-	// A process that has just started knows no writes.
+	wantWrites(t, "the Work that was written is cached", s.mustReconcile(binding))
+	// A process that has just started has no writes.
 	s.reconciler.writes = expectations.Writes[*workv1alpha1.Work]{}
 	writes, result, err := s.reconcile(binding)
 	if err != nil || result.RequeueAfter == 0 {

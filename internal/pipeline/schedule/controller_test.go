@@ -69,7 +69,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	return h
 }
 
-// restart replaces the controller by one that remembers nothing.
+// restart replaces the controller by one without state.
 func (h *hub) restart() {
 	h.controller = schedule.New(schedule.Deps{
 		Client: h.client,
@@ -581,7 +581,7 @@ func TestReservationsSurviveARestart(t *testing.T) {
 		edit      func(*workv1alpha2.ResourceBinding, time.Time)
 		available string // what is left of the ten places that m1 reports
 	}{
-		"nothing is heard of the copy": {func(*workv1alpha2.ResourceBinding, time.Time) {}, "2"},
+		"nothing is reported of the copy": {func(*workv1alpha2.ResourceBinding, time.Time) {}, "2"},
 		"three pods of it are counted": {func(b *workv1alpha2.ResourceBinding, _ time.Time) {
 			b.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{aggregate(workv1alpha2.ResourceUnhealthy, `{"replicas":3}`)}
 		}, "5"},
@@ -706,7 +706,7 @@ func TestPartialPlacement(t *testing.T) {
 	h.writes, h.events = nil, nil
 	h.reconcile("web")
 	h.expect("decided again, as when another binding goes, nothing is written", nil)
-	h.changeCluster("m1", available(12)) // the five are promised still: seven more fit
+	h.changeCluster("m1", available(12)) // the five are reserved still: seven more fit
 	h.reconcile("web")
 	h.expectTargets("web", "the rest", targets("m1", 8))
 	h.expectCondition("web", "Success", "Binding has been scheduled successfully.")

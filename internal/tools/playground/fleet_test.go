@@ -309,7 +309,7 @@ func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 	}
 	pid, hubURL, memberURL := fleet.MemberPID(t, "member1"), fleet.Hub.Config.Host, member.Config.Host
 
-	fleet.PauseMember(t, "member1") // a stopped process cannot even notice that its parent is gone
+	fleet.PauseMember(t, "member1") // a stopped process does not even read that its parent is gone
 	fleet.Kill(t)
 	playground.ExpectProcessGone(t, pid)
 

@@ -182,7 +182,7 @@ func TestAMemberThatCannotStartReportsWhy(t *testing.T) {
 	}
 }
 
-// TestMemberNeverOutlivesItsParent: not even when the parent is killed, nor when the member is paused and cannot notice.
+// TestMemberNeverOutlivesItsParent: not even when the parent is killed, nor when the member is paused and reads nothing.
 func TestMemberNeverOutlivesItsParent(t *testing.T) {
 	for name, freeze := range map[string]bool{"Running": false, "Paused": true} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestASchemaIsAnotherOneWhenItsDocumentIs(t *testing.T) {
 	}
 	clock.Step(schemas.Pause)
 	if id("apps", "v1") == apps || id("", "v1") != core {
-		t.Error("the change was missed, or a change that was none noticed")
+		t.Error("the change was missed, or one was reported that was none")
 	}
 	clock.Step(schemas.Pause)
 	failure = errors.New("no")

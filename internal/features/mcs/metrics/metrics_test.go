@@ -91,7 +91,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestEndpoints: a part that changes replaces what it was, and one without endpoints is forgotten.
+// TestEndpoints: a part that changes replaces what it was, and one without endpoints is dropped.
 func TestEndpoints(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewCollect(registry, clocktesting.NewFakePassiveClock(noon))

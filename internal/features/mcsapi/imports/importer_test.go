@@ -161,7 +161,7 @@ func TestImportsGoWithTheLastExport(t *testing.T) {
 	}
 }
 
-// TestVerdictsComeFromRecords: every export learns of a conflict, and of clusters that cannot import.
+// TestVerdictsComeFromRecords: every export reports a conflict, and clusters that cannot import.
 func TestVerdictsComeFromRecords(t *testing.T) {
 	a, b := recordIn("a", 0), recordIn("b", 1, noAddress)
 	h, i := importing(t, []string{"a"}, nil, a, b, registeredCluster("a"), registeredCluster("b"))

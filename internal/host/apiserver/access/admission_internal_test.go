@@ -37,7 +37,7 @@ func TestEveryDefaultPluginIsDecidedUpon(t *testing.T) {
 		decided.Insert(name)
 	}
 	if diff := cmp.Diff(sets.List(decided), sets.List(upstream)); diff != "" {
-		t.Errorf("decide for each whether a hub wants it (-decided +upstream):\n%s", diff)
+		t.Errorf("decide for each whether a hub has it (-decided +upstream):\n%s", diff)
 	}
 	for name := range leftOff {
 		if hubPlugins().Has(name) {

@@ -165,7 +165,7 @@ func TestDialVerifies(t *testing.T) {
 	}
 }
 
-// connector is an HTTP proxy that knows CONNECT only.
+// connector is an HTTP proxy that supports CONNECT only.
 func connector(t *testing.T, refuse bool) (*httptest.Server, *[]string) {
 	t.Helper()
 	var asked []string

@@ -25,7 +25,7 @@ func TestDryRunsArePassedOn(t *testing.T) {
 			r := httptest.NewRequestWithContext(request.WithRequestInfo(t.Context(), info), http.MethodPatch, "/x?"+tc.query, nil)
 			PassDryRun(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				if r.URL.RawQuery != tc.seen || queryOf(r) != tc.forwarded {
-					t.Errorf("the server sees %q, the member %q", r.URL.RawQuery, queryOf(r))
+					t.Errorf("the server receives %q, the member %q", r.URL.RawQuery, queryOf(r))
 				}
 			})).ServeHTTP(httptest.NewRecorder(), r)
 		})

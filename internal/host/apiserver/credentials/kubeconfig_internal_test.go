@@ -14,7 +14,7 @@ func TestRenewalPause(t *testing.T) {
 		next, want time.Duration
 	}{
 		"Later":   {"it waits until the first certificate is due", 3 * time.Hour, 3 * time.Hour},
-		"FarAway": {"a clock that is set forward is noticed within half a day", 30 * 24 * time.Hour, 12 * time.Hour},
+		"FarAway": {"a clock that is set forward takes effect within half a day", 30 * 24 * time.Hour, 12 * time.Hour},
 		"Soon":    {"a certificate that cannot be renewed does not keep a processor busy", time.Second, time.Minute},
 		"Past":    {"nor does one that is due", -time.Hour, time.Minute},
 	} {

@@ -60,7 +60,7 @@ func TestRequestAndAnswer(t *testing.T) {
 		t.Errorf("got %s %q, %v", response.Status, body, err)
 	}
 	if got, want := response.Header.Get("X-Seen"), "POST /a%2Fb?x=1 /a/b hub body"; got != want {
-		t.Errorf("the handler saw %q, want %q", got, want)
+		t.Errorf("the handler received %q, want %q", got, want)
 	}
 	if response.Header.Get("X-Late") != "" {
 		t.Error("a header set after the answer began has reached the client")

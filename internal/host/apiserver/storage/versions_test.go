@@ -94,6 +94,6 @@ func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	seen.add(watch.Event{Type: watch.Deleted, Object: gone})
 	seen.add(watch.Event{Type: watch.Error, Object: &metav1.Status{}})
 	if diff := cmp.Diff(pod("3", "Running"), gone); diff != "" || len(seen) != 0 {
-		t.Errorf("%d are remembered; %s", len(seen), diff)
+		t.Errorf("%d are kept; %s", len(seen), diff)
 	}
 }

@@ -151,7 +151,7 @@ func TestValidPartsAreNotValidatedAgain(t *testing.T) {
 		t.Error("what is required is not missed beside a placement that is known")
 	}
 	if n := strategy.valid.Len(); n != 3 {
-		t.Errorf("%d parts are remembered, want two placements and the default of conflictResolution", n)
+		t.Errorf("%d parts are cached, want two placements and the default of conflictResolution", n)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestAnyDamageIsAnError(t *testing.T) {
 		damaged := slices.Clone(whole)
 		damaged[n] ^= 1
 		if _, _, err := archive.Read(bytes.NewReader(damaged), archive.Visitor{}, own); err == nil {
-			t.Errorf("a change of byte %d is not noticed", n)
+			t.Errorf("a change of byte %d is not detected", n)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *shifted) shift(r resourcelock.LeaderElectionRecord) resourcelock.Leader
 	return r
 }
 
-// store is what servers share: one record, of which a writer has to know the newest version.
+// store is what servers share: one record, of which a writer has to have the newest version.
 type store struct {
 	mu      sync.Mutex
 	record  resourcelock.LeaderElectionRecord

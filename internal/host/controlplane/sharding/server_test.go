@@ -46,7 +46,7 @@ func (s *storage) count() int {
 	return len(s.leases)
 }
 
-// client is that of one server. It fails as the test wants.
+// client is that of one server. It fails as the test requires.
 type client struct {
 	coordinationv1client.LeaseInterface
 	storage *storage

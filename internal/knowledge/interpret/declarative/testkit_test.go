@@ -72,7 +72,7 @@ func customization(name string, scripts map[string]string) *configv1alpha1.Resou
 	return c
 }
 
-// interpreter knows one customization with one script. Its time is long, so that a limit that is counted is reached first on a
+// interpreter has one customization with one script. Its time is long, so that a limit that is counted is reached first on a
 // slow machine, too.
 func interpreter(function, script string) interpret.Interpreter {
 	store := declarative.New()

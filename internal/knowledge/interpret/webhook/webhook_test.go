@@ -462,7 +462,7 @@ func TestSetReplaces(t *testing.T) {
 	chain := interpret.Chain(store)
 	kind := thing().GroupVersionKind()
 	if chain.Knows(kind, configv1alpha1.InterpreterOperationInterpretHealth) {
-		t.Error("an empty store knows something")
+		t.Error("an empty store has an operation")
 	}
 	for range 2 {
 		store.Set([]*configuration{pointing(s)})

@@ -49,7 +49,7 @@ func TestGiveUpPorts(t *testing.T) {
 		"Taken":     {"the next free one is given", service(0, 31000), service(30080, 31000), "30080", []int64{30081, 30082}, false, 30083, 3},
 		"Wanted":    {"a port that the Service wants stays", service(30080), service(30080), "30080", nil, false, 30080, 0},
 		"Alone":     {"and one that no other Service waits for", service(0), service(30080), "30090", nil, false, 30080, 0},
-		"NoPort":    {"a Service without node ports has none to give up", service(0), service(0), "", nil, false, 0, 0},
+		"NoPort":    {"a Service without node ports has none to release", service(0), service(0), "", nil, false, 0, 0},
 		"Broken":    {"other errors are returned", service(0), service(30080), "30080", nil, true, 0, 1},
 	}
 	for name, tc := range tests {

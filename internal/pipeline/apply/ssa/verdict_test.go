@@ -131,7 +131,7 @@ func TestCompare(t *testing.T) {
 			hash, _ := Wanted(object(t, configMap))
 			SetAnnotation(o, workv1alpha1.LastAppliedAnnotation, LastApplied{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"})}.String())
 		}), Difference{Open: []string{"/data"}}},
-		"UnknownField": {"a field that the member does not know", live(t, taken, func(o *unstructured.Unstructured) {
+		"UnknownField": {"a field that the member does not serve", live(t, taken, func(o *unstructured.Unstructured) {
 			hash, _ := Wanted(object(t, configMap))
 			SetAnnotation(o, workv1alpha1.LastAppliedAnnotation, LastApplied{Hash: hash, Footprint: FootprintOfPaths([]string{"/metadata"}), Misfits: FootprintOfPaths([]string{"/data"})}.String())
 		}), Difference{UnknownFields: true}},

@@ -69,7 +69,7 @@ func lost(item workv1alpha2.AggregatedStatusItem) workv1alpha2.AggregatedStatusI
 	return item
 }
 
-// aggregate folds the items and checks the promises that hold for every kind:
+// aggregate folds the items and checks the rules that hold for every kind:
 // the template is not touched, and folding the result again changes nothing.
 func aggregate(t *testing.T, template *unstructured.Unstructured, items ...workv1alpha2.AggregatedStatusItem) *unstructured.Unstructured {
 	t.Helper()

@@ -19,7 +19,7 @@ func TestUnchanged(t *testing.T) {
 	}{
 		"Nothing":      {"no difference", ssa.Difference{}, nil, true},
 		"Stale":        {"something else is wanted", ssa.Difference{Stale: true}, &Entry{}, false},
-		"DriftNew":     {"drift that is not remembered", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
+		"DriftNew":     {"drift that is not recorded", ssa.Difference{Drifted: []string{"/a"}}, nil, false},
 		"DriftUnowned": {"a field that the server did not let us own last time either", ssa.Difference{Drifted: []string{"/a"}}, &Entry{Unowned: map[string]bool{"/a": true}}, true},
 		"AlteredNew":   {"a value that is not ours", ssa.Difference{Altered: map[string]uint64{"/a": 1}, Unexplained: 1}, nil, false},
 		"Defaulted":    {"a default of the member, after a start", ssa.Difference{Altered: map[string]uint64{"/a": 1}}, nil, true},

@@ -80,7 +80,7 @@ func TestDevices(t *testing.T) {
 	runAll(t, map[string]scenario{
 		"One":     {reason: "where one is free, and where devices are not counted", fleet: mixed, request: configMap(everywhere, claims(0, 1)), want: targets("a", 0, "d", 0)},
 		"Two":     {reason: "own and shared ones add up", fleet: mixed, request: deployment(1, everywhere, claims(1, 1)), want: targets("d", 1)},
-		"None":    {reason: "one that takes none wants the class all the same", fleet: mixed, request: configMap(everywhere, claims(0, 0)), want: targets("a", 0, "b", 0, "d", 0)},
+		"None":    {reason: "one that takes none needs the class all the same", fleet: mixed, request: configMap(everywhere, claims(0, 0)), want: targets("a", 0, "b", 0, "d", 0)},
 		"Held":    {reason: "a cluster that has the object keeps it", fleet: mixed, request: configMap(everywhere, claims(0, 1), now("b", 0, "c", 0)), want: targets("a", 0, "b", 0, "c", 0, "d", 0)},
 		"Nothing": {reason: "who claims nothing does not care", fleet: mixed, request: configMap(everywhere), want: targets("a", 0, "b", 0, "c", 0, "d", 0)},
 		"Reasons": {

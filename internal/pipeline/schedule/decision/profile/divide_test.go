@@ -215,7 +215,7 @@ func TestAggregated(t *testing.T) {
 			fleet:  eachAvailable(100, 5), request: deployment(8, placement(aggregated), now("m2", 3)), want: targets("m2", 8),
 		},
 		"ScaleDown": {
-			reason: "the cluster with most replicas keeps them; the others are given up",
+			reason: "the cluster with most replicas keeps them; the others lose theirs",
 			fleet:  eachAvailable(0, 0), request: deployment(5, placement(aggregated), now("m1", 4, "m2", 8)), want: targets("m2", 5),
 		},
 		"Fresh": {

@@ -143,7 +143,7 @@ func TestAffinityTerms(t *testing.T) {
 		"Second":     {"the next if the first is too small", eachAvailable(4, 5, 5), deployment(5, p), targets("m2", 5), "second"},
 		"Stays":      {"does not return by itself", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("second")), targets("m2", 5), "second"},
 		"Forward":    {"goes on from where it is", eachAvailable(9, 0, 9), deployment(6, p, now("m2", 5), observing("second")), targets("m3", 6), "third"},
-		"WrapsRound": {"and tries earlier ones before it gives up", eachAvailable(9, 0, 0), deployment(6, p, now("m2", 5), observing("second")), targets("m1", 6), "first"},
+		"WrapsRound": {"and tries earlier ones before it fails", eachAvailable(9, 0, 0), deployment(6, p, now("m2", 5), observing("second")), targets("m1", 6), "first"},
 		"Failback":   {"returns if it may", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), func(r *decision.Request) { r.Failback = true }), targets("m1", 5), "first"},
 		"Fresh":      {"a fresh decision starts at the first", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("second"), fresh), targets("m1", 5), "first"},
 		"Unknown":    {"a name that is gone starts at the first", eachAvailable(5, 0, 5), deployment(5, p, now("m2", 5), observing("old")), targets("m1", 5), "first"},

@@ -32,7 +32,7 @@ func candidates(d decision.Decision) []string {
 	return out
 }
 
-// What a snapshot remembers of earlier decisions must not show: after any change of the fleet the answer is that of a
+// What a snapshot caches of earlier decisions must not show: after any change of the fleet the answer is that of a
 // fleet seen for the first time.
 func TestMemoryDoesNotShow(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 4))
@@ -79,7 +79,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 	}
 }
 
-// The first filter in their order gives the reason, whether its answer is remembered or not.
+// The first filter in their order gives the reason, whether its answer is cached or not.
 func TestTheFirstFilterGivesTheReason(t *testing.T) {
 	leaving := func(c *clusterv1alpha1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 	snapshot := fleet(member("m1", leaving), member("m2"), member("m3", tainted("k", "v", corev1.TaintEffectNoSchedule)), member("m4", leaving))
