@@ -90,14 +90,14 @@ type CronFederatedHPARule struct {
 	// +optional
 	TimeZone *string `json:"timeZone,omitempty"`
 
-	// How many successful runs to remember, 1 to 32. Default 3.
+	// How many successful runs to keep, 1 to 32. Default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=32
 	SuccessfulHistoryLimit *int32 `json:"successfulHistoryLimit,omitempty"`
 
-	// How many failed runs to remember, 0 to 32. Default 3.
+	// How many failed runs to keep, 0 to 32. Default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0

@@ -24,7 +24,7 @@ func DeviceResource(class string) corev1.ResourceName {
 }
 
 // ResourceClassResource is the name under which a cluster's resource summary has a ResourceClass, once. How many devices
-// there are of it only its driver knows.
+// there are of it is known to its driver only.
 func ResourceClassResource(class string) corev1.ResourceName {
 	return corev1.ResourceName(resourceClassPrefix + class)
 }

@@ -104,7 +104,7 @@ const (
 	ResumeCreate = "create"
 	// ResumeChange makes what differs in the cluster as the control plane has it, newer objects included.
 	ResumeChange = "change"
-	// ResumeDelete deletes what the control plane made and does not want in the cluster any more. Orphans stay.
+	// ResumeDelete deletes what the control plane made and does not apply in the cluster any more. Orphans stay.
 	ResumeDelete = "delete"
 )
 

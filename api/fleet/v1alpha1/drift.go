@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DriftReport is a question about drift: which fields of objects in members differ from what the control plane wants there, or differed
+// DriftReport is a question about drift: which fields of objects in members differ from what the control plane applies there, or differed
 // lately. It is created like a SubjectAccessReview: the answer is in the status of the response, and nothing is stored. The answer has
 // only what its author may get.
 //
@@ -167,7 +167,7 @@ type DriftedField struct {
 	// +required
 	Path string `json:"path"`
 
-	// The value that the control plane wants, as JSON, shortened. Empty if the field is not to be there.
+	// The value that the control plane applies, as JSON, shortened. Empty if the field is not to be there.
 	// +optional
 	Wanted string `json:"wanted,omitempty"`
 
@@ -183,7 +183,7 @@ type DriftedField struct {
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
 
-	// Whether the value that the control plane wants is not that of the template: an override sets it there, or the division of replicas.
+	// Whether the value that the control plane applies is not that of the template: an override sets it there, or the division of replicas.
 	// It is known in an answer about one object, to those who may see the values. Of a Secret it holds without showing them.
 	// +optional
 	Overridden bool `json:"overridden,omitempty"`

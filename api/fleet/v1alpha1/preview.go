@@ -95,7 +95,7 @@ type PreviewStatus struct {
 	// +listType=atomic
 	Brakes []PreviewBrake `json:"brakes,omitempty"`
 
-	// What else there is to know, each in one sentence.
+	// Further remarks, each in one sentence.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`
@@ -233,7 +233,7 @@ type PreviewCopy struct {
 	// +listType=atomic
 	Member []FieldEdit `json:"member,omitempty"`
 
-	// What else there is to know of it, such as why the member refuses it.
+	// Further remarks about it, such as why the member refuses it.
 	// +optional
 	Message string `json:"message,omitempty"`
 

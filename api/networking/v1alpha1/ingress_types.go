@@ -6,7 +6,7 @@ import (
 )
 
 // MultiClusterIngress lets the outside reach services of several clusters by host
-// and path. It takes a load balancer controller that knows this kind.
+// and path. It takes a load balancer controller that supports this kind.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -77,7 +77,7 @@ const (
 	PurgeModeNever PurgeMode = "Never"
 )
 
-// StatePreservation lists what of an old copy's status the new copy must know.
+// StatePreservation lists what of an old copy's status the new copy must receive.
 type StatePreservation struct {
 	// One rule per piece of state. If any rule cannot be evaluated, the failover
 	// waits and is retried.

@@ -37,7 +37,7 @@ type ResourceClaim struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 
-	// What is wanted. It can never be changed.
+	// What is requested. It can never be changed.
 	Spec ResourceClaimSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 
 	// What is allocated. Drivers and consumers write it through the status subresource.

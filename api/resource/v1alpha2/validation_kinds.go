@@ -83,7 +83,7 @@ func ValidateSchedulingContextUpdate(scheduling, old *PodSchedulingContext) fiel
 // ValidateSchedulingContextStatusUpdate checks a changed status of a scheduling context.
 func ValidateSchedulingContextStatusUpdate(scheduling, old *PodSchedulingContext) field.ErrorList {
 	errs := validateMetaUpdate(&scheduling.ObjectMeta, &old.ObjectMeta)
-	// Clients know the list by this path, although the field has another name.
+	// The errors of this API have this path of the list, although the field has another name.
 	path := field.NewPath("status", "claims")
 	seen := sets.New[string]()
 	for i, claim := range scheduling.Status.ResourceClaims {

@@ -360,7 +360,7 @@ func schema_flagship_api_resource_v1alpha2_ResourceClaim(ref common.ReferenceCal
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What is wanted. It can never be changed.",
+							Description: "What is requested. It can never be changed.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(ResourceClaimSpec{}.OpenAPIModelName()),
 						},

@@ -15,16 +15,16 @@ const (
 	// FullyApplied is True once every cluster has applied its Work. Owned by aggregate.
 	FullyApplied = "FullyApplied"
 	// Rendered is False while an override cannot be applied for some cluster, the template cannot be put in terms that the
-	// cluster knows, or the binding names an object that it must not carry; the cluster then keeps the Work it has. It does
+	// cluster serves, or the binding names an object that it must not carry; the cluster then keeps the Work it has. It does
 	// not exist otherwise. Owned by render.
 	Rendered = "Rendered"
 	// StatePreserved is False while an unhealthy application stays in its cluster because a move would lose its state: what its policy
-	// wants to be preserved cannot be read, or it has persistent volumes. It does not exist otherwise. Owned by appfailover.
+	// requires to be preserved cannot be read, or it has persistent volumes. It does not exist otherwise. Owned by appfailover.
 	StatePreserved = "StatePreserved"
 	// EvictionHeld is True while a copy stays in a cluster that the object is to leave, longer than its policy intends. It does not
 	// exist otherwise. Owned by evict.
 	EvictionHeld = "EvictionHeld"
-	// Drifted is True while copies differ from what is wanted in their clusters. It does not exist otherwise. Owned by aggregate.
+	// Drifted is True while copies differ from what is desired in their clusters. It does not exist otherwise. Owned by aggregate.
 	Drifted = "Drifted"
 )
 

@@ -35,7 +35,7 @@ That control plane writes nothing to the members that it wrote to before, and de
 how they differ from it, 'flagship restore resume' goes on. Stop the old control plane first, or cut its network: a member that
 both write to is held again.
 
-Clients of the API list again, since resource versions begin anew. Who came to know the backup has all keys in it: replace them with
+Clients of the API list again, since resource versions begin anew. Who has read the backup has all keys in it: replace them with
 'flagship certificates' and 'flagship encryption rotate' then.`,
 		Example: `  flagship restore from flagship-1a2b3c4d-20260102T030405Z.tar.gz.age --passphrase-file passphrase --data-dir /var/lib/flagship`,
 		Args:    cli.Exactly(1, "a backup"),

@@ -40,15 +40,15 @@ func newRestoreCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore",
 		Short: "Make a control plane of a backup; see and end what waits then",
-		Long: `A control plane that was restored from a backup knows less than its members have. It writes nothing to such a member and
+		Long: `A control plane that was restored from a backup has less than its members. It writes nothing to such a member and
 deletes nothing there, and the Cluster has the condition DispatchingHeld, until a person resumes it.`,
 	}
 	c.AddCommand(backup.NewFromCommand(s), backup.NewFollowCommand(s), reportCommand(s, restore.StatusPath, &cobra.Command{
 		Use:   "status",
-		Short: "List how clusters differ from what the control plane knows",
+		Short: "List how clusters differ from what the control plane has",
 		Long: `Lists, for every cluster, objects that the control plane manages there and has no Work for (Orphan), that were applied from
 a later template than it has (Newer) or from something else than it has (Different), which going on takes back, that it
-has and the cluster has not (Missing), which going on makes again, and that the cluster has and the control plane does not want
+has and the cluster has not (Missing), which going on makes again, and that the cluster has and the control plane does not apply
 there any more (Unwanted), such as the objects of a Work that is being deleted, which going on deletes.`,
 		Example: `  flagship restore status
   flagship restore status --cluster member1 -o yaml`,

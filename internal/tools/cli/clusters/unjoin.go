@@ -29,7 +29,7 @@ With --keep-objects the objects stay in the cluster, without the labels and anno
 --delete-objects they are deleted there, except those that were there before, and those whose policy says so
 (preserveResourcesOnDeletion). While the cluster holds objects, one of both flags is required.
 
-A cluster whose agent does not report is taken out too, once the control plane knows that; what is in it stays.`
+A cluster whose agent does not report is taken out too, once the control plane has observed that; what is in it stays.`
 	c.Example = `  flagship unregister member3 --keep-objects --cluster-kubeconfig ~/member3.yaml
   flagship unregister member3 --delete-objects --dry-run`
 	return c
@@ -53,7 +53,7 @@ With --keep-objects the objects stay in the cluster, without the labels and anno
 (preserveResourcesOnDeletion). While the cluster holds objects, one of both flags is required. Deleting the Cluster with
 kubectl keeps the objects, unless the Cluster has the annotation flagship.io/on-removal: DeleteObjects.
 
-A cluster that cannot be reached is taken out too, once the control plane knows that; what is in it stays.`,
+A cluster that cannot be reached is taken out too, once the control plane has observed that; what is in it stays.`,
 		Example: `  flagship unjoin member1 --keep-objects
   flagship unjoin member1 --delete-objects --dry-run
   flagship unjoin member1 --keep-objects --force --wait 10s`,

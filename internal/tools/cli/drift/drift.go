@@ -30,8 +30,8 @@ func NewCommand(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drift [TYPE | TYPE/NAME]",
 		Short: "Show which fields others changed in members, and what happens to them",
-		Long: `Shows the fields of objects in members that differ from what the control plane wants there, or that differed within the last hour: the
-value that is wanted and the one that was found, the field manager that changed it, since when, and what happens: it is put back, or left
+		Long: `Shows the fields of objects in members that differ from what the control plane applies there, or that differed within the last hour: the
+desired value and the one that was found, the field manager that changed it, since when, and what happens: it is put back, or left
 because another manager owns it. Objects that others deleted, and that were created again, are shown, too. Values are shown to who may get the object in the member through the proxy of the cluster, or its Work.`,
 		Example: `  flagship drift -A
   flagship drift deployment/nginx -n shop

@@ -32,7 +32,7 @@ func NewCommand(s cli.Streams) *cobra.Command {
 		Short: "Try a ResourceInterpreterCustomization on files, without a control plane",
 		Example: `  flagship interpret check -f customization.yaml
   flagship interpret execute -f customization.yaml --operation InterpretHealth --observed-file object.yaml
-  flagship interpret execute --operation InterpretReplica --observed-file deployment.yaml    # what the control plane knows itself`,
+  flagship interpret execute --operation InterpretReplica --observed-file deployment.yaml    # the interpreters of the control plane itself`,
 	}
 	c.AddCommand(newInterpretCheckCommand(s), newInterpretExecuteCommand(s))
 	return c
@@ -92,7 +92,7 @@ func newInterpretExecuteCommand(s cli.Streams) *cobra.Command {
 		Use:   "execute [-f FILE...] --operation OPERATION",
 		Short: "Run one operation of a customization on an object",
 		Long: `Runs one operation and prints what the control plane would get from it. Where no customization given answers, and
-without it, those that are built in are used. Operations and the files they want:
+without it, those that are built in are used. Operations and the files they need:
 
   InterpretReplica, InterpretComponent, InterpretStatus,
   InterpretHealth, InterpretDependency                     --observed-file
@@ -117,7 +117,7 @@ without it, those that are built in are used. Operations and the files they want
 	f.StringSliceVarP(&e.files, "filename", "f", nil, "files with customizations; - is standard input")
 	f.StringVar(&e.operation, "operation", "", "what to ask")
 	f.StringVar(&e.observed, "observed-file", "", "the object as it is in a member")
-	f.StringVar(&e.desired, "desired-file", "", "the object as the control plane wants it")
+	f.StringVar(&e.desired, "desired-file", "", "the object as the control plane applies it")
 	f.StringVar(&e.status, "status-file", "", "what the clusters report")
 	f.Int32Var(&e.replicas, "desired-replica", 0, "how many replicas the object shall ask for")
 	return c
@@ -152,7 +152,7 @@ func (e execution) run(ctx context.Context, s cli.Streams) (any, error) {
 			operation, kind)
 	}
 	if len(e.files) > 0 && !interpret.Chain(store).Knows(kind, operation) {
-		fmt.Fprintf(s.Err, "No customization given answers %s for %s: this is what the control plane knows itself.\n", operation, kind)
+		fmt.Fprintf(s.Err, "No customization given answers %s for %s: this is the answer of the interpreters of the control plane itself.\n", operation, kind)
 	}
 	return e.ask(ctx, chain, obj)
 }

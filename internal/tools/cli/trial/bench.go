@@ -43,7 +43,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "measure only these scenarios and what they build on: a, b, c, d, e, x (deletion), claims, f (ten thousand Works in one member; only if named)")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one scenario takes longer")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "fail when one scenario takes longer")
 	c.AddCommand(newBenchScheduleCommand(s), newBenchCrowdCommand(s), newBenchServicesCommand(s), newBenchDefinitionsCommand(s),
 		newBenchFleetCommand(s), newBenchStandInsCommand(s), newBenchFailoverCommand(s), newBenchNoiseCommand(s),
 		newBenchAgentCommand(s), newBenchServersCommand(s), newBenchEtcdCommand())
@@ -65,7 +65,7 @@ until the API server has a result for every binding. All ways to divide replicas
 	c.Flags().IntVar(&o.Clusters, "clusters", 1000, "number of clusters")
 	c.Flags().IntVar(&o.Bindings, "bindings", 10_000, "number of bindings")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when the clusters, or the bindings, take longer")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "fail when the clusters, or the bindings, take longer")
 	return c
 }
 
@@ -82,7 +82,7 @@ policy. It counts how many of them are placed before the one object of another n
 		}),
 	}
 	c.Flags().IntVar(&o.Objects, "objects", 10_000, "number of objects under the policy")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when one step takes longer")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "fail when one step takes longer")
 	return c
 }
 
@@ -99,7 +99,7 @@ them, and has one endpoint at a time become ready. The bench stands in for the m
 		}),
 	}
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "give up when all of it takes longer")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "fail when all of it takes longer")
 	return c
 }
 
@@ -116,7 +116,7 @@ by how much the heap and the process have grown.`,
 		}),
 	}
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "give up when it takes longer")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Minute, "fail when it takes longer")
 	return c
 }
 
@@ -269,7 +269,7 @@ others; and restarts, with all objects in place, with many agents, and with many
 	f.StringVar(&file, "json", "", "also write the figures to this file as JSON")
 	f.StringVar(&o.ProfileDir, "profile-dir", "", "also keep profiles of the control plane in this directory")
 	f.StringVar(&o.Dir, "dir", "", "directory for the data of the control plane, which is removed at the end (default: that of the system)")
-	f.DurationVar(&o.Timeout, "timeout", 30*time.Minute, "give up when one step takes longer")
+	f.DurationVar(&o.Timeout, "timeout", 30*time.Minute, "fail when one step takes longer")
 	return c
 }
 
@@ -305,7 +305,7 @@ signal until another server has the lease of the leader, and until its loops hav
 	}
 	c.Flags().IntVar(&o.Servers, "servers", 3, "number of servers")
 	c.Flags().IntVar(&o.Rounds, "rounds", 10, "how often the leader crashes, and ends in order")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Minute, "give up when a takeover takes longer")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Minute, "fail when a takeover takes longer")
 	out.Flags(c)
 	return c
 }
