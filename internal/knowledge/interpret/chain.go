@@ -56,8 +56,8 @@ func (c *Chained) With(layer, another Layer) *Chained {
 	return Chain(layers...)
 }
 
-// Knows is true if a layer has the operation on the kind. Prune is no operation of the API.
-func (c *Chained) Knows(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool {
+// Supports returns whether a layer has the operation on the kind. Prune is no operation of the API.
+func (c *Chained) Supports(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool {
 	return c.first(kind, operation) != nil
 }
 

@@ -52,9 +52,9 @@ func TestTheFirstLayerWithTheOperationIsUsed(t *testing.T) {
 		t.Errorf("replicas are %v, %v; want those of the second layer", result, err)
 	}
 	kind := thing().GroupVersionKind()
-	if !chain.Knows(kind, configv1alpha1.InterpreterOperationInterpretReplica) ||
-		chain.Knows(kind, configv1alpha1.InterpreterOperationRetain) {
-		t.Error("Knows does not say what the layers have")
+	if !chain.Supports(kind, configv1alpha1.InterpreterOperationInterpretReplica) ||
+		chain.Supports(kind, configv1alpha1.InterpreterOperationRetain) {
+		t.Error("Supports does not return what the layers have")
 	}
 }
 

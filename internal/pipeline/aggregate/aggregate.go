@@ -43,8 +43,8 @@ type Templates interface {
 
 // Statuses adds up the statuses of several copies; *interpret.Chained does.
 type Statuses interface {
-	// Knows returns whether an operation is defined for a kind. Templates whose statuses are not added up are not even read.
-	Knows(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool
+	// Supports returns whether an operation is defined for a kind. Templates whose statuses are not added up are not even read.
+	Supports(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool
 	// Aggregate returns the template with the sum of the statuses, or the template itself if it has that status.
 	Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
 }
@@ -295,7 +295,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
 	gvk := resource.GroupVersionKind()
-	if !a.templates.HasStatus(gvk) || !a.statuses.Knows(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
+	if !a.templates.HasStatus(gvk) || !a.statuses.Supports(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
 		return version, nil
 	}
 	if its, err := a.speaksFor(ctx, binding); err != nil || !its {

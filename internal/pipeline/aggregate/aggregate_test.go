@@ -123,7 +123,7 @@ type oneTemplate struct {
 	meanwhile func()
 }
 
-func (*oneTemplate) Knows(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool {
+func (*oneTemplate) Supports(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool {
 	return true
 }
 

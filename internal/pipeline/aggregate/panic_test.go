@@ -45,7 +45,7 @@ func (p *panicking) has(in map[string]bool, name string) bool {
 
 func (*panicking) HasStatus(schema.GroupVersionKind) bool { return true }
 
-func (*panicking) Knows(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool {
+func (*panicking) Supports(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool {
 	return true
 }
 

@@ -50,7 +50,7 @@ type Templates interface {
 // workloads is the part of the interpreter that is about replicas.
 type workloads interface {
 	interpret.Workload
-	Knows(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool
+	Supports(schema.GroupVersionKind, configv1alpha1.InterpreterOperation) bool
 }
 
 // propagator reconciles one template at a time.
@@ -320,7 +320,7 @@ func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta *metav1
 // replicas, of which none ever runs on the control plane, and no other object owns it. The most objects, which are configuration, are none.
 func (p *propagator) forgotten(ref hubstore.Ref, meta *metav1.PartialObjectMetadata) bool {
 	return p.clock.Since(meta.CreationTimestamp.Time) < unmatchedGrace+time.Minute && len(meta.OwnerReferences) == 0 &&
-		p.workload.Knows(ref.GroupVersionKind, configv1alpha1.InterpreterOperationInterpretReplica)
+		p.workload.Supports(ref.GroupVersionKind, configv1alpha1.InterpreterOperationInterpretReplica)
 }
 
 func (p *propagator) publish(ref hubstore.Ref, meta metav1.Object, make eventMaker, reason, message string) {

@@ -60,7 +60,7 @@ func TestScriptsCompile(t *testing.T) {
 			target := customization.Spec.Target
 			kind := schema.FromAPIVersionAndKind(target.APIVersion, target.Kind)
 			for _, operation := range []configv1alpha1.InterpreterOperation{"InterpretHealth", "InterpretStatus", "AggregateStatus"} {
-				if !chain.Knows(kind, operation) {
+				if !chain.Supports(kind, operation) {
 					t.Errorf("%s is not there", operation)
 				}
 			}

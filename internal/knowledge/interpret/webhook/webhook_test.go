@@ -461,7 +461,7 @@ func TestSetReplaces(t *testing.T) {
 	store := webhook.New(nil)
 	chain := interpret.Chain(store)
 	kind := thing().GroupVersionKind()
-	if chain.Knows(kind, configv1alpha1.InterpreterOperationInterpretHealth) {
+	if chain.Supports(kind, configv1alpha1.InterpreterOperationInterpretHealth) {
 		t.Error("an empty store has an operation")
 	}
 	for range 2 {

@@ -147,11 +147,11 @@ func (e execution) run(ctx context.Context, s cli.Streams) (any, error) {
 		return nil, err
 	}
 	kind, operation := obj.GroupVersionKind(), configv1alpha1.InterpreterOperation(e.operation)
-	if !chain.Knows(kind, operation) {
+	if !chain.Supports(kind, operation) {
 		return nil, cli.UsageErrorf("no interpreter has %q for %s, neither the given customizations nor the built-in ones: see 'flagship interpret execute --help'",
 			operation, kind)
 	}
-	if len(e.files) > 0 && !interpret.Chain(store).Knows(kind, operation) {
+	if len(e.files) > 0 && !interpret.Chain(store).Supports(kind, operation) {
 		fmt.Fprintf(s.Err, "No customization given answers %s for %s: this is the answer of the interpreters of the control plane itself.\n", operation, kind)
 	}
 	return e.ask(ctx, chain, obj)
