@@ -448,7 +448,7 @@ func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
 	return render.Setup(ctx, mgr, render.Deps{
 		Templates: h.templates, Conversion: h.conversion,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
-		Wanted: h.wants, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, Metrics: h.options.metrics,
+		Wanted: h.recreates, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, Metrics: h.options.metrics,
 		EvictionTimeout: tunable.Now(h.options.tuned, func(t *tunable.Options) time.Duration { return t.GracefulEvictionTimeout }),
 	})
 }

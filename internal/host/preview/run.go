@@ -218,7 +218,7 @@ func (r *Run) build(ctx context.Context) error {
 		loops.NewQueue[types.NamespacedName](r.config.Salt, clk), r.problem)
 	r.loops = append(r.loops, r.leaving, r.scheduler)
 	rendering := render.Steps(r.Hub, render.Deps{
-		Templates: r.Templates, Interpreter: r.interpreter, Conversion: adviser, Wanted: propagate.Wants(r.Hub, r.Templates, hasWorks),
+		Templates: r.Templates, Interpreter: r.interpreter, Conversion: adviser, Wanted: propagate.Recreates(r.Hub, r.Templates, hasWorks),
 		MayStore: r.config.MayStore, Events: r, Clock: r.later, NewID: r.config.NewID, EvictionTimeout: func() time.Duration { return 0 },
 	})
 	for _, steps := range rendering {

@@ -112,7 +112,7 @@ func TestUnknownDependenciesAreInterpretedAgain(t *testing.T) {
 		h.expectWrites(reason + ", reconciled once more")
 		mood.fails = nil
 	}
-	knows := func(reason, want string) {
+	succeeds := func(reason, want string) {
 		t.Helper()
 		h.reconcile(web)
 		h.expectWrites(reason, "patch ResourceBinding web-deployment")
@@ -125,13 +125,13 @@ func TestUnknownDependenciesAreInterpretedAgain(t *testing.T) {
 	h.uses(web, "settings")
 	h.update(propagation, func() { propagation.Spec.PropagateDeps = true })
 	fails("a new binding", "[]")
-	knows("a new binding", refersTo("settings"))
+	succeeds("a new binding", refersTo("settings"))
 	h.uses(web, "others")
 	fails("another content", refersTo("settings"))
 	if got, want := h.binding(web).BindingSpec().Resource.ResourceVersion, h.templates.objects[web].GetResourceVersion(); got != want {
 		t.Errorf("the new content waits for it: version %s, want %s", got, want)
 	}
-	knows("another content", refersTo("others"))
+	succeeds("another content", refersTo("others"))
 }
 
 func TestDependenciesFollow(t *testing.T) {

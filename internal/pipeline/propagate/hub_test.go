@@ -50,7 +50,7 @@ type fakeHub struct {
 	clock     *clocktesting.FakeClock
 	loop      *propagator
 	policies  *policies.Loop
-	queue     *notedQueue
+	queue     *recordingQueue
 	writing   sync.Mutex
 	writes    []string
 	events    []string
@@ -66,7 +66,7 @@ func newHub(t *testing.T, objects ...client.Object) *fakeHub {
 			t.Fatal(err)
 		}
 	}
-	h := &fakeHub{t: t, clock: clocktesting.NewFakeClock(start), queue: &notedQueue{}}
+	h := &fakeHub{t: t, clock: clocktesting.NewFakeClock(start), queue: &recordingQueue{}}
 	h.templates = &fakeTemplates{objects: map[hubstore.Ref]*unstructured.Unstructured{}, note: h.note}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&workv1alpha2.ResourceBinding{}, &workv1alpha2.ClusterResourceBinding{}, &workv1alpha1.Work{}).
@@ -209,22 +209,22 @@ func (h *fakeHub) create(objects ...client.Object) {
 	h.writes = nil
 }
 
-// notedQueue remembers what was queued.
-type notedQueue struct {
+// recordingQueue records what is added to the queue.
+type recordingQueue struct {
 	refs []hubstore.Ref
 }
 
-func (q *notedQueue) Add(ref hubstore.Ref)                       { q.refs = append(q.refs, ref) }
-func (q *notedQueue) AddAfter(ref hubstore.Ref, _ time.Duration) { q.Add(ref) }
-func (q *notedQueue) AddRateLimited(ref hubstore.Ref)            { q.Add(ref) }
-func (q *notedQueue) Forget(hubstore.Ref)                        {}
-func (q *notedQueue) NumRequeues(hubstore.Ref) int               { return 0 }
-func (q *notedQueue) Len() int                                   { return len(q.refs) }
-func (q *notedQueue) Get() (hubstore.Ref, bool)                  { return hubstore.Ref{}, true }
-func (q *notedQueue) Done(hubstore.Ref)                          {}
-func (q *notedQueue) ShutDown()                                  {}
-func (q *notedQueue) ShutDownWithDrain()                         {}
-func (q *notedQueue) ShuttingDown() bool                         { return false }
+func (q *recordingQueue) Add(ref hubstore.Ref)                       { q.refs = append(q.refs, ref) }
+func (q *recordingQueue) AddAfter(ref hubstore.Ref, _ time.Duration) { q.Add(ref) }
+func (q *recordingQueue) AddRateLimited(ref hubstore.Ref)            { q.Add(ref) }
+func (q *recordingQueue) Forget(hubstore.Ref)                        {}
+func (q *recordingQueue) NumRequeues(hubstore.Ref) int               { return 0 }
+func (q *recordingQueue) Len() int                                   { return len(q.refs) }
+func (q *recordingQueue) Get() (hubstore.Ref, bool)                  { return hubstore.Ref{}, true }
+func (q *recordingQueue) Done(hubstore.Ref)                          {}
+func (q *recordingQueue) ShutDown()                                  {}
+func (q *recordingQueue) ShutDownWithDrain()                         {}
+func (q *recordingQueue) ShuttingDown() bool                         { return false }
 
 // fakeTemplates is a store whose cache never lags.
 type fakeTemplates struct {

@@ -309,16 +309,16 @@ func (p *propagator) explain(ctx context.Context, ref hubstore.Ref, meta *metav1
 	case decision.Winner != nil:
 	case had || decision.Near():
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed, decision.Explain())
-	case p.forgotten(ref, meta) && p.unmatched.TryAccept():
+	case p.needsPolicy(ref, meta) && p.unmatched.TryAccept():
 		p.publish(ref, meta, events.Warning, events.ApplyPolicyFailed,
 			"No policy match for resource: it is in no member until a PropagationPolicy of its namespace or a ClusterPropagationPolicy selects it")
 	}
 	return nil
 }
 
-// forgotten returns whether the author of a template that no policy selects probably means it to be propagated: it is new, it has
+// needsPolicy returns whether the author of a template that no policy selects probably means it to be propagated: it is new, it has
 // replicas, of which none ever runs on the control plane, and no other object owns it. The most objects, which are configuration, are none.
-func (p *propagator) forgotten(ref hubstore.Ref, meta *metav1.PartialObjectMetadata) bool {
+func (p *propagator) needsPolicy(ref hubstore.Ref, meta *metav1.PartialObjectMetadata) bool {
 	return p.clock.Since(meta.CreationTimestamp.Time) < unmatchedGrace+time.Minute && len(meta.OwnerReferences) == 0 &&
 		p.workload.Supports(ref.GroupVersionKind, configv1alpha1.InterpreterOperationInterpretReplica)
 }

@@ -46,7 +46,7 @@ func TestATemplateWhoseDeletionWasReportedIsNotRead(t *testing.T) {
 			h.templates.deleted = ""
 		}
 		h.templates.reads = 0
-		wanted, err := Wants(h.client, h.templates, nil)(t.Context(), b)
+		wanted, err := Recreates(h.client, h.templates, nil)(t.Context(), b)
 		if err != nil || wanted || h.templates.reads != reads {
 			t.Errorf("reported %v: wanted %v, %v, after %d reads, want %d", reported, wanted, err, h.templates.reads, reads)
 		}
@@ -70,7 +70,7 @@ func TestDeletedBindingIsCreatedAgainAsItWas(t *testing.T) {
 				b.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] = "its-id"
 				b.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 2}}
 			})
-			wanted, err := Wants(h.client, h.templates, nil)(t.Context(), b)
+			wanted, err := Recreates(h.client, h.templates, nil)(t.Context(), b)
 			if err != nil || !wanted {
 				t.Fatalf("the binding is wanted: %v, %v, want true", wanted, err)
 			}
@@ -120,7 +120,7 @@ func TestBindingsThatAreNotWanted(t *testing.T) {
 			h.reconcile(ref)
 			b := h.binding(ref).(*workv1alpha2.ResourceBinding)
 			change(h, ref, b)
-			if wanted, err := Wants(h.client, h.templates, nil)(t.Context(), b); err != nil || wanted {
+			if wanted, err := Recreates(h.client, h.templates, nil)(t.Context(), b); err != nil || wanted {
 				t.Errorf("the binding is wanted: %v, %v, want false", wanted, err)
 			}
 		})

@@ -17,13 +17,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 )
 
-// Wants returns whether a binding that is deleted would be created again: its template exists, and a policy, a MultiClusterService or
+// Recreates returns whether a binding that is deleted would be created again: its template exists, and a policy, a MultiClusterService or
 // another template still takes the template to clusters. It needs the indexes that Setup adds. hasWorks is Deps.HasWorks.
-func Wants(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
+func Recreates(reader client.Reader, templates Templates, hasWorks func(context.Context, client.ObjectKey) (bool, error)) func(context.Context, workv1alpha2.Binding) (bool, error) {
 	p := &propagator{policies: hubclient.Policies{Reader: reader}, templates: templates, hasWorks: hasWorks}
 	return func(ctx context.Context, binding workv1alpha2.Binding) (bool, error) {
-		wanted, err := p.wants(ctx, binding, maxChain)
-		if err != nil || !wanted {
+		recreated, err := p.recreates(ctx, binding, maxChain)
+		if err != nil || !recreated {
 			return false, err
 		}
 		return p.exists(ctx, binding)
@@ -43,10 +43,10 @@ func (p *propagator) exists(ctx context.Context, binding workv1alpha2.Binding) (
 	return template.GetDeletionTimestamp() == nil && template.GetUID() == binding.BindingSpec().Resource.UID, nil
 }
 
-// maxChain is how far wants follows dependants of dependants, which may depend on each other in a circle.
+// maxChain is how far recreates follows dependants of dependants, which may depend on each other in a circle.
 const maxChain = 4
 
-func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
+func (p *propagator) recreates(ctx context.Context, binding workv1alpha2.Binding, chain int) (bool, error) {
 	ref := hubstore.TemplateOf(binding.BindingSpec()).Canonical(p.templates)
 	if !bindings.IsNameOf(binding, ref) {
 		return false, nil // made by hand: no controller creates it again
@@ -64,7 +64,7 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 		}
 	}
 	if policy.OtherOwner(meta) != "" {
-		return serviceWants(ctx, p.policies.Reader, meta)
+		return serviceStays(ctx, p.policies.Reader, meta)
 	}
 	holder, err := p.policies.Holder(ctx, policy.ClaimOn(meta))
 	if err != nil || holder != nil {
@@ -79,7 +79,7 @@ func (p *propagator) wants(ctx context.Context, binding workv1alpha2.Binding, ch
 }
 
 // returning lists the dependants of a binding, which may be nil, that were deleted and will be created again: until they are,
-// what they need stays where it is. Those in present are left out. A dependant that is being deleted returns if it is wanted.
+// what they need stays where it is. Those in present are left out. A dependant that is being deleted returns if it is created again.
 // One that does not exist returns if Works of it exist, since a binding that is deleted for good goes after its Works; its
 // spec is what the binding recorded of it.
 func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding, present []workv1alpha2.Binding, chain int) ([]workv1alpha2.Binding, error) {
@@ -102,7 +102,7 @@ func (p *propagator) returning(ctx context.Context, binding workv1alpha2.Binding
 			}
 			dependant = recorded(binding, snapshot)
 		case err == nil && dependant.GetDeletionTimestamp() != nil:
-			returns, err = p.wants(ctx, dependant, chain-1)
+			returns, err = p.recreates(ctx, dependant, chain-1)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the dependant %s: %w", key, err)
@@ -128,8 +128,8 @@ func recorded(binding workv1alpha2.Binding, snapshot workv1alpha2.BindingSnapsho
 	return dependant
 }
 
-// serviceWants returns whether the MultiClusterService that has a Service stays.
-func serviceWants(ctx context.Context, reader client.Reader, service metav1.Object) (bool, error) {
+// serviceStays returns whether the MultiClusterService that has a Service stays.
+func serviceStays(ctx context.Context, reader client.Reader, service metav1.Object) (bool, error) {
 	key := client.ObjectKey{
 		Namespace: service.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNamespaceLabel],
 		Name:      service.GetAnnotations()[networkingv1alpha1.MultiClusterServiceNameLabel],
