@@ -62,7 +62,7 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 		}
 	}
 	p := compose.PlanFor(binding)
-	return p.Wants(cluster) || !p.MayDelete, 0, nil
+	return p.Keeps(cluster) || !p.MayDelete, 0, nil
 }
 
 // HasWorks returns whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.

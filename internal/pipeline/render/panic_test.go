@@ -12,7 +12,7 @@ import (
 
 // panicsAbout is an interpreter that panics for one number of replicas, as for one cluster.
 type panicsAbout struct {
-	knowsReplicas
+	replicasOnly
 	replicas int32
 }
 
@@ -20,7 +20,7 @@ func (p panicsAbout) Revise(ctx context.Context, obj *unstructured.Unstructured,
 	if replicas == p.replicas {
 		panic("a manifest that the interpreter does not expect")
 	}
-	return p.knowsReplicas.Revise(ctx, obj, replicas)
+	return p.replicasOnly.Revise(ctx, obj, replicas)
 }
 
 // TestAPanicIsThatOfOneCluster: an interpreter that panics about what one cluster gets neither ends the process nor keeps the others from
@@ -37,7 +37,7 @@ func TestAPanicIsThatOfOneCluster(t *testing.T) {
 	if len(writes) == 0 || writes[0] != "create "+"karmada-es-m2/"+s.work("m2").Name {
 		t.Errorf("writes are %v, want the Work of the other cluster", writes)
 	}
-	s.reconciler.composer.Interpreter = knowsReplicas{}
+	s.reconciler.composer.Interpreter = replicasOnly{}
 	s.mustReconcile(binding)
 	s.work("m1")
 }

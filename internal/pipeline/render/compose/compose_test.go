@@ -16,7 +16,7 @@ import (
 )
 
 func testComposer() *Composer {
-	return &Composer{Interpreter: knowsReplicas{}, Conversion: conversion.Unchanged{}, NewID: func() string { return "work-id" }}
+	return &Composer{Interpreter: replicasOnly{}, Conversion: conversion.Unchanged{}, NewID: func() string { return "work-id" }}
 }
 
 func composeNginx(t *testing.T, edit func(*Request)) *workv1alpha1.Work {

@@ -46,15 +46,15 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// knowsReplicas stands in for the interpreter: it knows spec.replicas and server-set metadata.
-type knowsReplicas struct{}
+// replicasOnly stands in for the interpreter: it supports spec.replicas and server-set metadata.
+type replicasOnly struct{}
 
-func (knowsReplicas) Revise(_ context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
+func (replicasOnly) Revise(_ context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	revised := obj.DeepCopy()
 	return revised, unstructured.SetNestedField(revised.Object, int64(replicas), "spec", "replicas")
 }
 
-func (knowsReplicas) Prune(obj *unstructured.Unstructured) {
+func (replicasOnly) Prune(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	metadata := obj.Object["metadata"].(map[string]any)
 	for _, field := range []string{"uid", "generation", "resourceVersion", "finalizers", "managedFields"} {

@@ -67,7 +67,7 @@ func TestPreservedStateDoesNotReplaceMarks(t *testing.T) {
 }
 
 // renames is an interpreter that makes another object of a template.
-type renames struct{ knowsReplicas }
+type renames struct{ replicasOnly }
 
 func (renames) Revise(_ context.Context, obj *unstructured.Unstructured, _ int32) (*unstructured.Unstructured, error) {
 	obj = obj.DeepCopy()

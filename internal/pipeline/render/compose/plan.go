@@ -67,8 +67,8 @@ func MayDelete(binding workv1alpha2.Binding) bool {
 	return len(spec.Clusters) > 0 || spec.Placement == nil || binding.BindingStatus().SchedulerObservedGeneration > 0
 }
 
-// Wants returns whether a cluster may keep its Work.
-func (p Plan) Wants(cluster string) bool {
+// Keeps returns whether a cluster may keep its Work.
+func (p Plan) Keeps(cluster string) bool {
 	return p.draining[cluster] || p.paused(cluster) || slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Name == cluster })
 }
 
@@ -162,7 +162,7 @@ func (p Plan) Unwanted(works []*workv1alpha1.Work) []*workv1alpha1.Work {
 	var unwanted []*workv1alpha1.Work
 	for _, work := range works {
 		cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-		if ok && !p.Wants(cluster) {
+		if ok && !p.Keeps(cluster) {
 			unwanted = append(unwanted, work)
 		}
 	}

@@ -74,8 +74,8 @@ func TestPlan(t *testing.T) {
 			}
 			p := PlanFor(binding)
 			for _, name := range []string{"m1", "m2", "m3", "m4", "m5"} {
-				if got := p.Wants(name); got != slices.Contains(tc.wants, name) {
-					t.Errorf("%s: wants(%s) = %v", tc.reason, name, got)
+				if got := p.Keeps(name); got != slices.Contains(tc.wants, name) {
+					t.Errorf("%s: Keeps(%s) = %v", tc.reason, name, got)
 				}
 				if p.Purging[name] != slices.Contains(tc.purging, name) {
 					t.Errorf("%s: purging[%s] = %v", tc.reason, name, p.Purging[name])
@@ -195,7 +195,7 @@ func TestDraining(t *testing.T) {
 		t.Error(diff)
 	}
 	for cluster := range want {
-		if !p.Wants(cluster) {
+		if !p.Keeps(cluster) {
 			t.Errorf("the Work in %s does not stay", cluster)
 		}
 	}
