@@ -33,7 +33,7 @@ func (try attempt) drifted() drifted.Object {
 // leave records the fields of an object that others changed and that are to stay so by its policy. Done means that nothing is to be
 // written; otherwise try.left has the fields that are to be left out.
 func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructured.Unstructured, d ssa.Difference) (known results.Entry, done bool, err error) {
-	changed := results.ChangedByOthers(d, try.before, try.remembered)
+	changed := results.ChangedByOthers(d, try.before, try.recorded)
 	if d.Stale {
 		changed = ssa.Lost(try.Conn.ControlPlane(), body, live)
 	}
@@ -62,7 +62,7 @@ func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructur
 // keep returns the result for an object that stays as it is.
 func (w *Writer) keep(try attempt, live *unstructured.Unstructured, d ssa.Difference) results.Entry {
 	var known results.Entry
-	if try.remembered {
+	if try.recorded {
 		known = try.before
 	} else {
 		known.Altered = d.Altered // what the member made of it: no reason to write at the next reconcile either

@@ -68,13 +68,13 @@ func (w *Writer) targetOf(ctx context.Context, via Access, work types.Namespaced
 // attempt is one object on its way into a member.
 type attempt struct {
 	target
-	desired    *unstructured.Unstructured
-	hash       string
-	before     results.Entry
-	remembered bool
-	inherited  bool // what our predecessors own has been made ours
-	unmarked   bool // the annotations of apply are not written
-	adopted    bool // what is there was not ours before this attempt
+	desired   *unstructured.Unstructured
+	hash      string
+	before    results.Entry
+	recorded  bool
+	inherited bool // what our predecessors own has been made ours
+	unmarked  bool // the annotations of apply are not written
+	adopted   bool // what is there was not ours before this attempt
 	// left are the paths of fields that others changed and that stay so.
 	left []string
 	// leftPaths are those, and all below them.
@@ -107,15 +107,15 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 		hash += w.Retention(desired.GroupVersionKind()) // it is in an annotation whose parts a dot separates
 	}
 	try := attempt{target: t, desired: desired, hash: hash}
-	try.before, try.remembered = w.Results.Get(t.Place)
+	try.before, try.recorded = w.Results.Get(t.Place)
 	if try.before.Hash != hash {
-		try.remembered = false
+		try.recorded = false
 	}
 	observed, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
 	if t.Drift == policyv1alpha1.DriftObserveOnly {
 		return w.observeOnly(ctx, try, observed, cached)
 	}
-	if try.remembered && len(try.before.Conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
+	if try.recorded && len(try.before.Conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
 		return try.before, nil
 	}
 	switch {
@@ -199,7 +199,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	}
 	d := ssa.Compare(try.Conn.ControlPlane(), body, live, try.hash)
 	if try.unmarked = d.Stale && verdict != ssa.Adopting && unmarked.MayStay(try.Conn.ControlPlane(), try.Drift, live); try.unmarked {
-		d = unmarked.Compare(try.Conn.ControlPlane(), body, live, try.remembered)
+		d = unmarked.Compare(try.Conn.ControlPlane(), body, live, try.recorded)
 	}
 	if d.UnknownFields && !d.Stale {
 		if d.Stale, err = outgrown(ctx, try, live); err != nil {
@@ -213,7 +213,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		}
 		body.SetResourceVersion(live.GetResourceVersion()) // what others change meanwhile is to be left, too
 	}
-	if results.Unchanged(d, try.before, try.remembered) {
+	if results.Unchanged(d, try.before, try.recorded) {
 		w.Drift.Episodes.Stands(try.drifted().Key, nil)
 		return w.keep(try, live, d), nil
 	}
@@ -240,7 +240,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	repair := !d.Stale && len(d.Open) == 0 && len(try.before.Conflicts) == 0 && len(try.left) == 0
 	report := func() {}
 	if !d.Stale && len(try.left) == 0 && verdict != ssa.Adopting {
-		report = w.Drift.PutBack(ctx, try.drifted(), body, live, results.ChangedByOthers(d, try.before, try.remembered))
+		report = w.Drift.PutBack(ctx, try.drifted(), body, live, results.ChangedByOthers(d, try.before, try.recorded))
 	}
 	if len(try.left) > 0 {
 		body, try.leftPaths = drifted.Without(body, try.left)
@@ -343,7 +343,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			return results.Entry{}, w.explain(try, err)
 		}
 		theirs, taken := ssa.Triage(found, body, live)
-		if !taken && try.remembered && slices.Equal(theirs, try.before.Conflicts) {
+		if !taken && try.recorded && slices.Equal(theirs, try.before.Conflicts) {
 			return try.before, nil // as it was the last time: the rest is applied
 		}
 		left = append(left, drifted.Left(theirs, body, live)...)

@@ -78,15 +78,15 @@ func keepOrigin(desired, live *unstructured.Unstructured) *unstructured.Unstruct
 	return kept
 }
 
-// Compare is ssa.Compare for an object without LastAppliedAnnotation. It was applied as desired is if we own its fields and no other ones. Remembered
+// Compare is ssa.Compare for an object without LastAppliedAnnotation. It was applied as desired is if we own its fields and no other ones. Recorded
 // is whether this process applied the same as desired: then a difference is drift, and else it may be a change of the desired object.
-func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, remembered bool) ssa.Difference {
+func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, recorded bool) ssa.Difference {
 	var d ssa.Difference
 	desired = keepOrigin(desired, live)
 	d.Altered, d.Unexplained = ssa.Alterations(self, desired, live)
 	d.Drifted = slices.Sorted(maps.Keys(ssa.Unowned(self, desired, live)))
 	fields := self.OurFields(live)
-	d.Stale = fields == nil || !remembered && (len(d.Drifted) > 0 || d.Unexplained > 0 || hasSurplus(desired.Object, fields))
+	d.Stale = fields == nil || !recorded && (len(d.Drifted) > 0 || d.Unexplained > 0 || hasSurplus(desired.Object, fields))
 	return d
 }
 

@@ -101,8 +101,8 @@ func TestCompare(t *testing.T) {
 		if d.Stale != stale || d.Unexplained != tc.unexplained || !cmp.Equal(d.Drifted, tc.drifted) {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if remembered := Compare(self, object(t, wanted), tc.live, true); remembered.Stale != (name == "NotOurs") {
-			t.Errorf("%s: a difference from what this process applied is no drift: %+v", name, remembered)
+		if recorded := Compare(self, object(t, wanted), tc.live, true); recorded.Stale != (name == "NotOurs") {
+			t.Errorf("%s: a difference from what this process applied is no drift: %+v", name, recorded)
 		}
 	}
 }

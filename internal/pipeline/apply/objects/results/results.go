@@ -185,7 +185,7 @@ func (e Entry) NewerThan(version string) bool {
 
 // ChangedByOthers are the paths of fields that were as they should be at the last apply and are not any more, in order. After a start it
 // is not known which values the member gave at the last apply: a value that was changed under our own name is not among them then.
-func ChangedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
+func ChangedByOthers(d ssa.Difference, before Entry, recorded bool) []string {
 	var paths []string
 	for _, path := range d.Drifted {
 		if !before.Unowned[path] {
@@ -193,7 +193,7 @@ func ChangedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
 		}
 	}
 	for path, value := range d.Altered {
-		if last, known := before.Altered[path]; remembered && (!known || last != value) {
+		if last, known := before.Altered[path]; recorded && (!known || last != value) {
 			paths = append(paths, path)
 		}
 	}
@@ -202,11 +202,11 @@ func ChangedByOthers(d ssa.Difference, before Entry, remembered bool) []string {
 }
 
 // Unchanged returns whether another apply would change nothing. Before is the result of the last one.
-func Unchanged(d ssa.Difference, before Entry, remembered bool) bool {
+func Unchanged(d ssa.Difference, before Entry, recorded bool) bool {
 	if d.Stale {
 		return false
 	}
-	if !remembered {
+	if !recorded {
 		// After a start it is not known which values the member gave at the last apply. Defaults are no reason to write.
 		return len(d.Drifted) == 0 && len(d.Open) == 0 && d.Unexplained == 0
 	}

@@ -73,14 +73,14 @@ func TestChangedByOthers(t *testing.T) {
 		Altered: map[string]uint64{"/normalized": 1, "/changed": 2, "/added": 1},
 	}
 	for name, tc := range map[string]struct {
-		before     Entry
-		remembered bool
-		want       []string
+		before   Entry
+		recorded bool
+		want     []string
 	}{
-		"Remembered": {before, true, []string{"/added", "/changed", "/taken"}},
+		"Recorded":   {before, true, []string{"/added", "/changed", "/taken"}},
 		"AfterStart": {Entry{}, false, []string{"/taken", "/theirs"}},
 	} {
-		if got := ChangedByOthers(difference, tc.before, tc.remembered); !slices.Equal(got, tc.want) {
+		if got := ChangedByOthers(difference, tc.before, tc.recorded); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
