@@ -35,7 +35,7 @@ func TestAMemberThatWasAwayIsListedAgain(t *testing.T) {
 		t.Fatalf("the watch goes on from %q, listing: %t", w.rv, w.lists)
 	}
 	// What we write before the list is here does not vanish with it.
-	conn.Saw(configMaps, parse(t, configMap("written", 39, `"f:data":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("written", 39, `"f:data":{}`)))
 	w.lines <- event("ADDED", configMap("a", 5, `"f:data":{"f:k":{}}`))
 	w.lines <- event("ADDED", configMap("deleted-since", 6, `"f:data":{}`))
 	w.lines <- event("ADDED", configMap("written", 39, `"f:data":{}`))
@@ -66,7 +66,7 @@ func TestVersionsFromBeforeAMemberWasAwayMeanNothing(t *testing.T) {
 	s, conn, d, w := watching(t)
 	w.lines <- event("ADDED", configMap("same", 10, `"f:data":{}`))
 	eventually(t, "the object is notified", func() bool { return d.len() == 3 })
-	conn.Saw(configMaps, parse(t, configMap("answered", 80, `"f:data":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("answered", 80, `"f:data":{}`)))
 	d.take()
 	w = away(t, s, conn, w)
 	w.lines <- event("ADDED", configMap("a", 20, `"f:data":{"f:k":{}}`)) // older in all but its number

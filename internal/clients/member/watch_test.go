@@ -125,8 +125,8 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 func TestAnAnswerIsNoChangeOfOthers(t *testing.T) {
 	_, conn, d, _ := watching(t)
 	d.take()
-	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
-	conn.Saw(configMaps, parse(t, configMap("b", 21, `"f:data":{"f:k":{}},"f:metadata":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("b", 21, `"f:data":{"f:k":{}},"f:metadata":{}`)))
 	if changes := d.take(); len(changes) != 2 || changes[1].Disowned || changes[1].Object.Name != "b" {
 		t.Errorf("the changes are %+v", changes)
 	}
@@ -135,14 +135,14 @@ func TestAnAnswerIsNoChangeOfOthers(t *testing.T) {
 func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 	_, conn, d, w := watching(t)
 	d.take()
-	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok || d.len() != 1 {
 		t.Fatalf("what we wrote is not known, %d changes", d.len())
 	}
 	w.lines <- event("ADDED", configMap("b", 20, `"f:data":{}`))
 	w.lines <- event("DELETED", configMap("b", 21, ``))
 	eventually(t, "the deletion is notified", func() bool { return d.len() == 2 })
-	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); ok {
 		t.Error("an answer that came late brought a deleted object back")
 	}
@@ -154,7 +154,7 @@ func TestAnAnswerOutlivesAListThatIsOlder(t *testing.T) {
 	_, conn := connect(t, s.URL, nil)
 	conn.Hold("test", configMaps)
 	w := <-s.watches
-	conn.Saw(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
+	conn.AddWritten(configMaps, parse(t, configMap("b", 20, `"f:data":{}`)))
 	w.lines <- fmt.Sprintf(synced, 6)
 	eventually(t, "the watch is complete", func() bool { return conn.HasSynced(configMaps) })
 	if _, ok := conn.Lookup(configMaps, "shop", "b"); !ok {

@@ -144,9 +144,9 @@ func (c *Cache) Owned(work types.NamespacedName) []*unstructured.Unstructured {
 	return found
 }
 
-// Saw takes over an object from the answer to a write of ours, so that Lookup finds it before the watch shows it. The
+// AddWritten stores an object from the answer to a write of ours, so that Lookup finds it before the watch shows it. The
 // object must not be used afterwards. One whose resource is not held is not kept.
-func (c *Cache) Saw(resource schema.GroupVersionResource, obj *unstructured.Unstructured) {
+func (c *Cache) AddWritten(resource schema.GroupVersionResource, obj *unstructured.Unstructured) {
 	o := c.objects(resource)
 	if o == nil || obj.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {
 		return

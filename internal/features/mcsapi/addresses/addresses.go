@@ -150,7 +150,7 @@ func (a *addresser) patch(ctx context.Context, conn *member.Conn, live *unstruct
 	if err != nil {
 		return nil, fmt.Errorf("writing ServiceImport %s: %w", client.ObjectKeyFromObject(live), err)
 	}
-	conn.Saw(exportwork.ServiceImports, changed.DeepCopy())
+	conn.AddWritten(exportwork.ServiceImports, changed.DeepCopy())
 	return changed, nil
 }
 

@@ -305,7 +305,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			result.Unowned = ssa.Unowned(self, try.desired, got)
 			result.Altered, _ = ssa.Alterations(self, body, got)
 			w.Results.Put(try.Place, result)
-			try.Conn.Saw(try.Resource, got)
+			try.Conn.AddWritten(try.Resource, got)
 			for _, path := range try.left {
 				delete(result.Unowned, path) // it is still drift
 			}
