@@ -120,8 +120,8 @@ func (r *Headroom) Devices(class Class, taken *Usage) Stock {
 	}
 	left, exists := r.left.Of(clusterv1alpha1.DeviceResource(class.Name))
 	for _, old := range []bool{false, true} {
-		promised, _ := taken.items.Of(Class{class.Name, old}.resource())
-		left -= promised
+		reserved, _ := taken.items.Of(Class{class.Name, old}.resource())
+		left -= reserved
 	}
 	return Stock{Known: true, Exists: exists, Counted: true, Free: left}
 }
@@ -164,8 +164,8 @@ func (r *Headroom) holds(d *Demand, taken *Usage, n int64) bool {
 		}
 	}
 	for _, choice := range d.choices {
-		promised, _ := taken.items.Of(choiceName(choice))
-		wanted := n + promised
+		reserved, _ := taken.items.Of(choiceName(choice))
+		wanted := n + reserved
 		for _, option := range choice {
 			switch stock := r.Devices(option.Class, taken); {
 			case !stock.Has(0):

@@ -105,8 +105,8 @@ func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 		if !ok {
 			return 0
 		}
-		promised, _ := taken.items.Of(item.name)
-		fit = min(fit, (left-promised)/item.value)
+		reserved, _ := taken.items.Of(item.name)
+		fit = min(fit, (left-reserved)/item.value)
 	}
 	if modelled {
 		fit = min(fit, r.fitGrades(d)-reservedUnits(d, taken, r.models))
@@ -150,15 +150,15 @@ func (r *Headroom) fitGrades(d *Demand) int64 {
 func reservedUnits(d *Demand, taken *Usage, counts func(corev1.ResourceName) bool) int64 {
 	var units int64
 	for _, item := range d.items {
-		if promised, ok := taken.items.Of(item.name); ok && counts(item.name) {
-			units = max(units, (promised+item.value-1)/item.value)
+		if reserved, ok := taken.items.Of(item.name); ok && counts(item.name) {
+			units = max(units, (reserved+item.value-1)/item.value)
 		}
 	}
 	return units
 }
 
-// KnowsNodes returns whether it is known which nodes the cluster has.
-func (r *Headroom) KnowsNodes() bool { return r.nodes != nil }
+// HasNodes returns whether the nodes of the cluster are known.
+func (r *Headroom) HasNodes() bool { return r.nodes != nil }
 
 // Admits returns whether the nodes of the cluster are not known, or each pod of a unit of d can run on some, however much they have free.
 func (r *Headroom) Admits(d *Demand) bool { return r.nodes == nil || r.nodes.admits(d) }

@@ -19,8 +19,8 @@ func (r *Headroom) Short(d *Demand, taken *Usage) corev1.ResourceList {
 			continue
 		}
 		left, _ := r.left.Of(item.name)
-		promised, _ := taken.items.Of(item.name)
-		if missing := item.value - (left - promised); missing > 0 {
+		reserved, _ := taken.items.Of(item.name)
+		if missing := item.value - (left - reserved); missing > 0 {
 			short[item.name] = quantity(item.name, missing)
 		}
 	}

@@ -24,7 +24,7 @@ func nodeTopology(r *decision.Round) decision.Check {
 		"have no nodes that suit the pods' node selector, node affinity and tolerations")
 	return func(v *decision.Candidate) *decision.Reason {
 		switch {
-		case !v.Cluster.Headroom.KnowsNodes():
+		case !v.Cluster.Headroom.HasNodes():
 			if byTopology == nil {
 				return nil
 			}
@@ -75,7 +75,7 @@ func OutsideNodes(r *decision.Round) func(*decision.Cluster) bool {
 		met := func(term []placeRequirement) bool {
 			return !slices.ContainsFunc(term, func(p placeRequirement) bool { return !p.admits(c, known) })
 		}
-		return !c.Headroom.KnowsNodes() && slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !slices.ContainsFunc(claim, met) })
+		return !c.Headroom.HasNodes() && slices.ContainsFunc(claims, func(claim nodeClaim) bool { return !slices.ContainsFunc(claim, met) })
 	}
 }
 
