@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// maxRemembered is how many objects of a member are remembered, some 200 bytes each.
-	maxRemembered = 4096
-	// rememberFor is how long: an object that belongs to no Work may be adopted.
-	rememberFor = 10 * time.Minute
+	// maxCached is how many objects of a member are cached, some 200 bytes each.
+	maxCached = 4096
+	// cacheFor is how long: an object that belongs to no Work may be adopted.
+	cacheFor = 10 * time.Minute
 	// maxLevels is how many owners there may be above an object: a pod of a CronJob has two.
 	maxLevels = 5
 	// readsPerSecond and readsAtOnce bound the reads of metadata in a member.
@@ -47,10 +47,10 @@ type owners struct {
 	metadata func(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error)
 	clock    clock.PassiveClock
 	limiter  *rate.Limiter
-	known    *lru.Cache // of remembered, by UID
+	known    *lru.Cache // of cachedOrigin, by UID
 }
 
-type remembered struct {
+type cachedOrigin struct {
 	origin
 	until time.Time
 }
@@ -58,7 +58,7 @@ type remembered struct {
 func newOwners(cluster string, control ownership.ControlPlane, works client.Reader, clock clock.PassiveClock) *owners {
 	return &owners{
 		cluster: cluster, control: control, works: works, clock: clock,
-		limiter: rate.NewLimiter(readsPerSecond, readsAtOnce), known: lru.New(maxRemembered),
+		limiter: rate.NewLimiter(readsPerSecond, readsAtOnce), known: lru.New(maxCached),
 	}
 }
 
@@ -68,14 +68,14 @@ func (o *owners) of(ctx context.Context, object corev1.ObjectReference, levels i
 		return origin{}, nil
 	}
 	now := o.clock.Now()
-	if found, ok := o.known.Get(object.UID); ok && now.Before(found.(remembered).until) {
-		return found.(remembered).origin, nil
+	if found, ok := o.known.Get(object.UID); ok && now.Before(found.(cachedOrigin).until) {
+		return found.(cachedOrigin).origin, nil
 	}
 	found, err := o.read(ctx, object, levels)
 	if err != nil {
 		return origin{}, err
 	}
-	o.known.Add(object.UID, remembered{found, now.Add(rememberFor)})
+	o.known.Add(object.UID, cachedOrigin{found, now.Add(cacheFor)})
 	return found, nil
 }
 
