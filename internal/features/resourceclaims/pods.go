@@ -23,9 +23,9 @@ func podSpecs() map[schema.GroupVersionKind][]string {
 	}
 }
 
-// wantsSource returns whether pods of a cluster name their claims as Kubernetes 1.30 had it, in a field "source" that later
+// needsSource returns whether pods of a cluster name their claims as Kubernetes 1.30 had it, in a field "source" that later
 // versions do without. A cluster that serves a later model of claims has the later pods, whatever else it serves.
-func wantsSource(cluster *clusterv1alpha1.Cluster) bool {
+func needsSource(cluster *clusterv1alpha1.Cluster) bool {
 	return serves(cluster, claimKind()) &&
 		!slices.ContainsFunc(alternatives(claimKind()), func(k schema.GroupVersionKind) bool { return serves(cluster, k) })
 }
@@ -38,7 +38,7 @@ func withSource(obj *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster
 		return obj
 	}
 	path = append(slices.Clone(path), "resourceClaims")
-	if list, found, _ := unstructured.NestedFieldNoCopy(obj.Object, path...); !found || list == nil || !wantsSource(cluster) {
+	if list, found, _ := unstructured.NestedFieldNoCopy(obj.Object, path...); !found || list == nil || !needsSource(cluster) {
 		return obj
 	}
 	out := obj.DeepCopy()

@@ -55,7 +55,7 @@ func (Adviser) Affected(before, after *clusterv1alpha1.Cluster) []schema.GroupVe
 			kinds = append(kinds, kind)
 		}
 	}
-	if wantsSource(before) != wantsSource(after) {
+	if needsSource(before) != needsSource(after) {
 		kinds = slices.AppendSeq(kinds, maps.Keys(podSpecs()))
 	}
 	return kinds
