@@ -49,9 +49,9 @@ type Memory struct {
 	namespaces map[string]*namespaceEvents
 	// recent has all entries, the one that was updated last in front.
 	recent *list.List
-	// deletions are the latest, in the order of their versions. Those up to version forgotten are no longer there.
+	// deletions are the latest, in the order of their versions. Those up to version dropped are no longer there.
 	deletions []Change
-	forgotten uint64
+	dropped   uint64
 	watches   map[*Watch]struct{}
 }
 
@@ -98,7 +98,7 @@ func NewMemory(clock clock.PassiveClock, start uint64, active func(namespace str
 		clock:      clock,
 		active:     active,
 		version:    start,
-		forgotten:  start,
+		dropped:    start,
 		identities: map[identity]*entry{},
 		namespaces: map[string]*namespaceEvents{},
 		recent:     list.New(),
@@ -181,7 +181,7 @@ func (m *Memory) remove(e *entry, now time.Time) {
 	m.version++
 	m.changed(e, watch.Deleted, now)
 	if len(m.deletions) == maxDeletions {
-		m.forgotten = m.deletions[0].Version
+		m.dropped = m.deletions[0].Version
 		m.deletions = m.deletions[1:]
 	}
 	m.deletions = append(m.deletions, Change{watch.Deleted, e.event(), e.version})
@@ -319,7 +319,7 @@ func (m *Memory) close(w *Watch) {
 func (m *Memory) Watch(namespace string, version uint64) ([]Change, *Watch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if version != 0 && (version < m.forgotten || version > m.version) {
+	if version != 0 && (version < m.dropped || version > m.version) {
 		return nil, nil, ErrExpired
 	}
 	past, order := m.since(namespace, version), byName

@@ -25,8 +25,8 @@ const (
 
 	// window is for how long an identical event is counted only. It is well below the hour an API server keeps an Event.
 	window = 10 * time.Minute
-	// remembered bounds the deduplication cache. An event that was evicted is at worst written again.
-	remembered = 16384
+	// maxPublished bounds the deduplication cache. An event that was evicted is at worst written again.
+	maxPublished = 16384
 	// queued bounds what waits to be written; events beyond it are dropped. Warnings have a queue of their own and are written
 	// first: in a burst of thousands of events the failures matter most.
 	queued = 4096
@@ -77,7 +77,7 @@ func New(write Writer, clock clock.PassiveClock) *Deduplicating {
 		queue:     make(chan *corev1.Event, queued),
 		warnings:  make(chan *corev1.Event, queuedWarnings),
 		seed:      maphash.MakeSeed(),
-		published: lru.New(remembered),
+		published: lru.New(maxPublished),
 	}
 }
 
