@@ -70,7 +70,7 @@ const (
 // Run measures every scenario and prints the results.
 func Run(ctx context.Context, o Options) error {
 	results, err := runNarrow(ctx, o)
-	if err == nil && o.Wide && o.wants("e") {
+	if err == nil && o.Wide && o.selects("e") {
 		var wide Result
 		if wide, err = runWide(ctx, o); err == nil {
 			results = append(results, wide)
@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	var claims []ClaimResult
-	if err == nil && o.wants("claims") {
+	if err == nil && o.selects("claims") {
 		claims, err = runClaims(ctx, o)
 	}
 	return errors.Join(err, o.print(results, claims))
@@ -115,24 +115,24 @@ type scenario struct {
 	run    func(context.Context) (Result, error)
 }
 
-// wants returns whether one of these scenarios is selected.
-func (o Options) wants(letters ...string) bool {
+// selects returns whether one of these scenarios is selected.
+func (o Options) selects(letters ...string) bool {
 	return len(o.Only) == 0 || slices.ContainsFunc(letters, func(l string) bool { return slices.Contains(o.Only, l) })
 }
 
 func runNarrow(ctx context.Context, o Options) ([]Result, error) {
-	if !o.wants("a", "b", "c", "d", "x") {
+	if !o.selects("a", "b", "c", "d", "x") {
 		return nil, nil
 	}
 	return onFleet(ctx, o, 2, func(s *Stand) []scenario {
 		return []scenario{
-			{o.wants("a", "c", "x"), func(ctx context.Context) (Result, error) {
+			{o.selects("a", "c", "x"), func(ctx context.Context) (Result, error) {
 				return s.deployments(ctx, fmt.Sprintf("(a) %d Deployments, a policy each", manyDeployments), manyDeployments)
 			}},
-			{o.wants("c"), func(ctx context.Context) (Result, error) { return s.change(ctx, manyDeployments) }},
-			{o.wants("d"), func(ctx context.Context) (Result, error) { return s.latency(ctx, samples) }},
-			{o.wants("x"), func(ctx context.Context) (Result, error) { return s.deletion(ctx, manyDeployments) }},
-			{o.wants("b"), func(ctx context.Context) (Result, error) { return s.configMaps(ctx, manyConfigMaps) }},
+			{o.selects("c"), func(ctx context.Context) (Result, error) { return s.change(ctx, manyDeployments) }},
+			{o.selects("d"), func(ctx context.Context) (Result, error) { return s.latency(ctx, samples) }},
+			{o.selects("x"), func(ctx context.Context) (Result, error) { return s.deletion(ctx, manyDeployments) }},
+			{o.selects("b"), func(ctx context.Context) (Result, error) { return s.configMaps(ctx, manyConfigMaps) }},
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if o := (Options{Servers: 2}); o.wants("restart") || !o.wants("gone") {
+	if o := (Options{Servers: 2}); o.selects("restart") || !o.selects("gone") {
 		t.Error("with several servers, the steps are not those that can be measured")
 	}
 }

@@ -55,7 +55,7 @@ type Options struct {
 // oneServer are the steps in which a control plane of one server is started again.
 var oneServer = []string{"restart", "agents", "works"}
 
-func (o Options) wants(step string) bool {
+func (o Options) selects(step string) bool {
 	if len(o.Steps) == 0 {
 		return o.Servers == 1 || !slices.Contains(oneServer, step)
 	}
@@ -66,11 +66,11 @@ func (o Options) wants(step string) bool {
 func (o Options) needs(step string) bool {
 	switch step {
 	case "empty":
-		return o.wants("idle")
+		return o.selects("idle")
 	case "join":
 		return true
 	}
-	return o.wants(step)
+	return o.selects(step)
 }
 
 func (o Options) validate() error {
@@ -137,7 +137,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, b.Print(o.Out, o.JSON)) }()
 	alone := []string{"agents", "works"}
 	for i, run := range []func(context.Context, string, io.Writer) error{b.agents, b.manyWorks} {
-		if !o.wants(alone[i]) {
+		if !o.selects(alone[i]) {
 			continue
 		}
 		if err := b.step(ctx, alone[i], func(ctx context.Context) error { return run(ctx, filepath.Join(dir, alone[i]), logs) }); err != nil {

@@ -96,7 +96,7 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 	if err := errors.Join(within(s.scheduleBindings), profiled()); err != nil {
 		return err
 	}
-	return s.remember(ctx, o)
+	return s.printMemory(ctx, o)
 }
 
 // asItself makes requests as the control plane, which creates bindings itself: those of others are checked against their templates.
@@ -283,9 +283,9 @@ func (s *stand) scheduleBindings(ctx context.Context, o ScheduleOptions) error {
 // settled is when all that follows from scheduling is written, and what it took is given back.
 const settled = 3 * bench.Calm
 
-// remember prints what the hub keeps in memory of all this when it has been left alone for a while. Before, what is allocated
+// printMemory prints what the hub keeps in memory of all this when it has been left alone for a while. Before, what is allocated
 // while garbage is collected counts as live, and that is much.
-func (s *stand) remember(ctx context.Context, o ScheduleOptions) error {
+func (s *stand) printMemory(ctx context.Context, o ScheduleOptions) error {
 	select {
 	case <-time.After(settled):
 	case <-ctx.Done():

@@ -69,7 +69,7 @@ type Store struct {
 	version  uint64
 	objects  map[schema.GroupVersionResource]map[types.NamespacedName]*Object
 	history  []Event // the oldest first
-	forgot   uint64  // the version of the newest event that is not in history any more
+	dropped  uint64  // the version of the newest event that is not in history any more
 	watchers map[*Watcher]struct{}
 }
 
@@ -217,7 +217,7 @@ func (s *Store) encode(object *unstructured.Unstructured) (*Object, error) {
 
 func (s *Store) publish(e Event) {
 	if len(s.history) == historyLength {
-		s.forgot = s.history[0].Version
+		s.dropped = s.history[0].Version
 		s.history = append(s.history[:0], s.history[1:]...)
 	}
 	s.history = append(s.history, e)
@@ -262,7 +262,7 @@ func (s *Store) Watch(resource schema.GroupVersionResource, at string, initial, 
 		if err != nil {
 			return nil, apierrors.NewBadRequest("the resource version is not a number")
 		}
-		if after < s.forgot {
+		if after < s.dropped {
 			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", after))
 		}
 		for _, e := range s.history {
