@@ -56,8 +56,8 @@ func (d *Dir) Renew(name, commonName string) (changed bool, err error) {
 		}
 		changed = true
 	}
-	forgotten, err := d.forget(name, func(cert *x509.Certificate) bool { return now.After(cert.NotAfter) })
-	return changed || forgotten, err
+	dropped, err := d.forget(name, func(cert *x509.Certificate) bool { return now.After(cert.NotAfter) })
+	return changed || dropped, err
 }
 
 // Prepare makes a successor that is trusted from now on, unless there is one.
