@@ -112,8 +112,8 @@ func (e expressions) inexpressible(kind runtimeschema.GroupVersionKind, served [
 	return fmt.Errorf("it serves %s of group %q as %s only, and %s", kind.Kind, kind.Group, strings.Join(served, ", "), where)
 }
 
-// remember notes that objects of a kind do not go everywhere as they are. A built-in kind does not change.
-func (c *Carrier) remember(kind runtimeschema.GroupVersionKind) {
+// addTranslated records that objects of a kind do not go everywhere as they are. A built-in kind does not change.
+func (c *Carrier) addTranslated(kind runtimeschema.GroupVersionKind) {
 	name := c.Definition(kind)
 	if name == "" {
 		return

@@ -40,7 +40,7 @@ func (c *Carrier) To(ctx context.Context, obj *unstructured.Unstructured, cluste
 	if len(served) == 0 || slices.Contains(served, kind.Version) {
 		return obj, nil
 	}
-	c.remember(kind) // before it is read, so that every change after it is handled
+	c.addTranslated(kind) // before it is read, so that every change after it is handled
 	known, err := c.expressions(ctx, kind)
 	if err != nil {
 		return nil, conversion.Transient(err)
