@@ -181,7 +181,7 @@ func (m *mover) since(ctx context.Context, key types.NamespacedName, b workv1alp
 		}
 		since[cluster] = at
 	}
-	m.remember(key, since)
+	m.storeUnhealthy(key, since)
 	return since, nil
 }
 
@@ -214,8 +214,8 @@ func (m *mover) leave(key types.NamespacedName, clusters []string, now time.Time
 	}
 }
 
-// remember keeps what since returned.
-func (m *mover) remember(key types.NamespacedName, since map[string]time.Time) {
+// storeUnhealthy stores what since returned.
+func (m *mover) storeUnhealthy(key types.NamespacedName, since map[string]time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unhealthy[key] = since

@@ -183,7 +183,7 @@ func TestOnlyBindingsWithApplicationFailoverCount(t *testing.T) {
 		t.Error("the wrong bindings count")
 	}
 	w := begin(t, without)
-	w.mover.remember(client.ObjectKeyFromObject(without), map[string]time.Time{"a": now})
+	w.mover.storeUnhealthy(client.ObjectKeyFromObject(without), map[string]time.Time{"a": now})
 	if w.reconcile(); len(w.mover.unhealthy) > 0 {
 		t.Error("a binding without application failover is kept")
 	}
