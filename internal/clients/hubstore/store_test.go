@@ -453,7 +453,7 @@ func TestAWriteIsSeenBeforeItsWatchEvent(t *testing.T) {
 		written.SetUID("1")
 		written.SetResourceVersion("7")
 		written.SetLabels(map[string]string{"claimed": "yes"})
-		h.store.remember(web, written)
+		h.store.cacheWritten(web, written)
 
 		meta, _ := h.store.Meta(web)
 		if meta.Labels["claimed"] != "yes" {
@@ -467,14 +467,14 @@ func TestAWriteIsSeenBeforeItsWatchEvent(t *testing.T) {
 		if meta, _ := h.store.Meta(web); meta.Labels["claimed"] != "" {
 			t.Error("the write hides a newer event")
 		}
-		remembered := func() int {
+		cached := func() int {
 			return len(h.store.watchOf(deploymentKind).writes.Pending(func(*metav1.PartialObjectMetadata) bool { return true }))
 		}
-		if remembered() > 0 {
+		if cached() > 0 {
 			t.Error("a write that came back is still cached")
 		}
-		h.store.remember(web, written)
-		if remembered() > 0 {
+		h.store.cacheWritten(web, written)
+		if cached() > 0 {
 			t.Error("a write that had come back already is cached")
 		}
 	})

@@ -26,12 +26,12 @@ func (s *Store) PatchMetadata(ctx context.Context, ref Ref, patch []byte) (*unst
 	if err != nil {
 		return nil, fmt.Errorf("patching %s: %w", ref, err)
 	}
-	s.remember(ref, obj)
+	s.cacheWritten(ref, obj)
 	return obj, nil
 }
 
-// remember has Meta return a write before its watch event comes, so that a reconcile in between does not write again.
-func (s *Store) remember(ref Ref, obj *unstructured.Unstructured) {
+// cacheWritten has Meta return a write before its watch event comes, so that a reconcile in between does not write again.
+func (s *Store) cacheWritten(ref Ref, obj *unstructured.Unstructured) {
 	w := s.watchOf(ref.GroupVersionKind)
 	if w == nil || w.gvk != ref.GroupVersionKind {
 		return
