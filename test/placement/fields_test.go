@@ -120,8 +120,8 @@ func TestDependentOverridesComeFirst(t *testing.T) {
 	own, wide := fleettest.Policy(ns, "own", fleettest.To("east-1"), settings), fleettest.ClusterPolicy("wide-"+ns, fleettest.To("east-1"), shared)
 	own.Spec.DependentOverrides, wide.Spec.DependentOverrides = []string{"later"}, []string{"later-" + ns}
 	fleettest.Create(t, fleet.Hub, settings, shared, own, wide)
-	hears(t, fleet, ns, "settings", fmt.Sprintf("ApplyPolicyFailed: PropagationPolicy %s/own waits for override policy %q, which does not exist", ns, "later"))
-	hears(t, fleet, ns, "shared", fmt.Sprintf("ApplyPolicyFailed: ClusterPropagationPolicy wide-%s waits for override policy %q, which does not exist", ns, "later-"+ns))
+	expectEvent(t, fleet, ns, "settings", fmt.Sprintf("ApplyPolicyFailed: PropagationPolicy %s/own waits for override policy %q, which does not exist", ns, "later"))
+	expectEvent(t, fleet, ns, "shared", fmt.Sprintf("ApplyPolicyFailed: ClusterPropagationPolicy wide-%s waits for override policy %q, which does not exist", ns, "later-"+ns))
 	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "ConfigMap", "settings"))
 	fleettest.ExpectAbsent(t, fleet.Hub, binding(ns, "ConfigMap", "shared"))
 	rules := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{}}}
@@ -148,6 +148,6 @@ func TestAnEventReportsWhichPolicyWon(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, settings)
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("east-1"))
 	winner := "PropagationPolicy " + ns + "/named"
-	hears(t, fleet, ns, "settings", "ApplyPolicySucceed: "+winner+" applies; PropagationPolicy "+ns+"/broad: "+winner+" selects the object by name, this one by kind; "+
+	expectEvent(t, fleet, ns, "settings", "ApplyPolicySucceed: "+winner+" applies; PropagationPolicy "+ns+"/broad: "+winner+" selects the object by name, this one by kind; "+
 		"PropagationPolicy "+ns+"/later: "+winner+" has priority 1, this one 0; ClusterPropagationPolicy wide-"+ns+": "+winner+" is of the object's own namespace")
 }

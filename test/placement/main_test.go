@@ -398,11 +398,11 @@ func kept(all fleettest.Requests) fleettest.Requests {
 	return all
 }
 
-// hears waits until an event about the object contains the text.
-func hears(t *testing.T, fleet *fleettest.Fleet, namespace, object, text string) {
+// expectEvent waits until an event about the object contains the text.
+func expectEvent(t *testing.T, fleet *fleettest.Fleet, namespace, object, text string) {
 	t.Helper()
 	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, namespace, func(list *corev1.EventList) error {
-		var heard []string
+		var found []string
 		for i := range list.Items {
 			news := list.Items[i].Reason + ": " + list.Items[i].Message
 			if list.Items[i].InvolvedObject.Name != object {
@@ -411,8 +411,8 @@ func hears(t *testing.T, fleet *fleettest.Fleet, namespace, object, text string)
 			if strings.Contains(news, text) {
 				return nil
 			}
-			heard = append(heard, news)
+			found = append(found, news)
 		}
-		return fmt.Errorf("nothing says %q of %s: %q", text, object, heard)
+		return fmt.Errorf("no event of %[2]s contains %[1]q: %[3]q", text, object, found)
 	})
 }

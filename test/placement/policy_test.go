@@ -42,7 +42,7 @@ func TestPreemption(t *testing.T) {
 	polite := fleettest.Policy(ns, "polite", fleettest.To("east-2"), settings)
 	polite.Spec.Priority = ptr.To(int32(9))
 	fleettest.Create(t, fleet.Hub, polite)
-	hears(t, fleet, ns, "polite", "ApplyPolicyFailed: 1 of 1 selected objects belong to others, which this policy may not preempt: PropagationPolicy "+ns+"/first (1)")
+	expectEvent(t, fleet, ns, "polite", "ApplyPolicyFailed: 1 of 1 selected objects belong to others, which this policy may not preempt: PropagationPolicy "+ns+"/first (1)")
 	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("first"))
 
 	urgent := fleettest.Policy(ns, "urgent", fleettest.To("west-1"), settings)
@@ -50,7 +50,7 @@ func TestPreemption(t *testing.T) {
 	fleettest.Create(t, fleet.Hub, urgent)
 	fleettest.ExpectEventually(t, fleet.Hub, settings, claimedBy("urgent"))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1"))
-	hears(t, fleet, ns, "settings", "PreemptPolicySucceed")
+	expectEvent(t, fleet, ns, "settings", "PreemptPolicySucceed")
 }
 
 // A policy of the object's namespace takes it from any cluster-wide one and is never robbed by one; among cluster-wide
@@ -73,7 +73,7 @@ func TestPreemptionBetweenKindsOfPolicies(t *testing.T) {
 	}
 	robbed := func(policy, holder string) {
 		t.Helper()
-		hears(t, fleet, "", policy, "ApplyPolicyFailed: 1 of 1 selected objects belong to others, which this policy may not preempt: "+holder+" (1)")
+		expectEvent(t, fleet, "", policy, "ApplyPolicyFailed: 1 of 1 selected objects belong to others, which this policy may not preempt: "+holder+" (1)")
 	}
 	holder := wide("holder", "east-1", 100)
 	fleettest.Create(t, fleet.Hub, settings, holder)
@@ -224,7 +224,7 @@ func TestAnEventReportsWhyNoPolicyApplies(t *testing.T) {
 		{APIVersion: "v1", Kind: "ConfigMap", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}}
 	settings := fleettest.ConfigMap(ns, "settings", nil)
 	fleettest.Create(t, fleet.Hub, policy, settings)
-	hears(t, fleet, ns, "settings", "ApplyPolicyFailed: No policy match for resource; PropagationPolicy "+ns+"/front selects ConfigMap with labels tier=front")
+	expectEvent(t, fleet, ns, "settings", "ApplyPolicyFailed: No policy match for resource; PropagationPolicy "+ns+"/front selects ConfigMap with labels tier=front")
 }
 
 // awaitCapacity returns once the scheduler has seen that replicas of a Deployment fit in a cluster.

@@ -60,14 +60,14 @@ func TestPreviewOfTheFleet(t *testing.T) {
 			}},
 		}}
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{}, doubles)
-		if got := promised(t, status, "Deployment", "web"); got != "member1:2>4 member2:2>4" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:2>4 member2:2>4" {
 			t.Fatalf("the preview places it at %q: %+v", got, status)
 		}
 		fleettest.Create(t, fleet.Hub, doubles)
 		fleettest.ExpectEventually(t, fleet.Hub, bound, placedAt("member1:4 member2:4"))
 		id := fleetv1alpha1.ObjectIdentity{APIVersion: configv1alpha1.GroupVersion.String(), Kind: configv1alpha1.KindResourceInterpreterCustomization, Name: "doubles"}
 		status = previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{Delete: []fleetv1alpha1.ObjectIdentity{id}})
-		if got := promised(t, status, "Deployment", "web"); got != "member1:4>2 member2:4>2" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:4>2 member2:4>2" {
 			t.Errorf("without it the preview places it at %q: %+v", got, status)
 		}
 		fleettest.Delete(t, fleet.Hub, doubles)
@@ -77,7 +77,7 @@ func TestPreviewOfTheFleet(t *testing.T) {
 	t.Run("Cluster", func(t *testing.T) {
 		id := fleetv1alpha1.ObjectIdentity{APIVersion: clusterv1alpha1.GroupVersion.String(), Kind: clusterv1alpha1.KindCluster, Name: "member2"}
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{Delete: []fleetv1alpha1.ObjectIdentity{id}})
-		if got := promised(t, status, "Deployment", "web"); got != "member1:2>4 member2:2>-" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:2>4 member2:2>-" {
 			t.Fatalf("the preview places it at %q: %+v", got, status)
 		}
 		if got := copiesOf(status, "Deployment"); !strings.Contains(got, "Delete web in member2: it stays in the cluster: the Cluster lacks the annotation") {
@@ -98,7 +98,7 @@ func TestPreviewOfTheFleet(t *testing.T) {
 	t.Run("Namespace", func(t *testing.T) {
 		id := fleetv1alpha1.ObjectIdentity{APIVersion: "v1", Kind: "Namespace", Name: ns}
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{Delete: []fleetv1alpha1.ObjectIdentity{id}})
-		if got := promised(t, status, "Deployment", "web"); got != "member1:4>-" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:4>-" {
 			t.Errorf("the preview places it at %q: %+v", got, status)
 		}
 		if got := copiesOf(status, "Namespace"); got != "Delete "+ns+" in member1: the cluster deletes all that the namespace has" {
@@ -172,7 +172,7 @@ func tolerating(t *testing.T, fleet *fleettest.Fleet, ns string) {
 		tainted.ManagedFields, tainted.ResourceVersion = nil, ""
 		tainted.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoExecute}}
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{}, tainted)
-		if got := promised(t, status, "Deployment", "api"); got != "member1:2>4 member2:2>-" {
+		if got := placementOf(t, status, "Deployment", "api"); got != "member1:2>4 member2:2>-" {
 			t.Fatalf("the preview places it at %q: %+v", got, status)
 		}
 		for _, c := range status.Placements[0].Clusters { // part of the time has passed when the answer is made, which takes 30 seconds at most

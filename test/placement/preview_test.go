@@ -62,8 +62,8 @@ func previewOf(t *testing.T, as *fleettest.Cluster, spec fleetv1alpha1.PreviewSp
 	return p.Status
 }
 
-// promised is where an answer places an object, as a text.
-func promised(t *testing.T, status fleetv1alpha1.PreviewStatus, kind, name string) string {
+// placementOf is where an answer places an object, as a text.
+func placementOf(t *testing.T, status fleetv1alpha1.PreviewStatus, kind, name string) string {
 	t.Helper()
 	var out []string
 	for _, p := range status.Placements {
@@ -114,7 +114,7 @@ func TestPreview(t *testing.T) {
 
 	t.Run("NewDeployment", func(t *testing.T) {
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{}, web, rule)
-		if got := promised(t, status, "Deployment", "web"); got != "member1:->1 member2:->2" || !status.Changes {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:->1 member2:->2" || !status.Changes {
 			t.Fatalf("the preview places it at %q: %+v", got, status)
 		}
 		if len(status.Policies) != 1 || status.Policies[0].To == nil || status.Policies[0].To.Name != "web" || len(status.Copies) != 2 {
@@ -138,7 +138,7 @@ func TestPreview(t *testing.T) {
 		changed := rule.DeepCopy()
 		changed.Spec.Placement = fleettest.Divided(fleettest.Weight{Cluster: "member1", Weight: 2}, fleettest.Weight{Cluster: "member2", Weight: 1})
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{}, changed)
-		if got := promised(t, status, "Deployment", "web"); got != "member1:1>2 member2:2>1" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:1>2 member2:2>1" {
 			t.Fatalf("the preview places it at %q: %+v", got, status)
 		}
 		for _, c := range status.Copies {
@@ -158,7 +158,7 @@ func TestPreview(t *testing.T) {
 		tainted.ManagedFields, tainted.ResourceVersion = nil, ""
 		tainted.Spec.Taints = append(tainted.Spec.Taints, corev1.Taint{Key: "repair", Effect: corev1.TaintEffectNoExecute})
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{}, tainted)
-		if got := promised(t, status, "Deployment", "web"); got != "member1:2>3 member2:1>-" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:2>3 member2:1>-" {
 			t.Fatalf("the preview places it at %q: %+v", got, status)
 		}
 		if e := status.Placements[0].Clusters[1].Eviction; !strings.Contains(e, "repair") {
@@ -182,7 +182,7 @@ func TestPreview(t *testing.T) {
 	t.Run("Deletion", func(t *testing.T) {
 		id := fleetv1alpha1.ObjectIdentity{APIVersion: "apps/v1", Kind: "Deployment", Namespace: ns, Name: "web"}
 		status := previewOf(t, fleet.Hub, fleetv1alpha1.PreviewSpec{Delete: []fleetv1alpha1.ObjectIdentity{id}})
-		if got := promised(t, status, "Deployment", "web"); got != "member1:3>-" {
+		if got := placementOf(t, status, "Deployment", "web"); got != "member1:3>-" {
 			t.Errorf("the preview places it at %q: %+v", got, status)
 		}
 		if len(status.Copies) != 1 || status.Copies[0].Action != fleetv1alpha1.PreviewDelete || !slices.Equal(status.Copies[0].Clusters, []string{"member1"}) {
@@ -252,7 +252,7 @@ func tenantsPreview(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	fleet.Hub.ClusterRights(t, "tenant-"+ns, rbacv1.PolicyRule{APIGroups: []string{"work.karmada.io"}, Resources: []string{"resourcebindings"}, Verbs: []string{"get"}})
 	tenant.AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: ns, Verb: "get", Group: "work.karmada.io", Resource: "resourcebindings"})
 	status = previewOf(t, tenant, fleetv1alpha1.PreviewSpec{Members: true}, mine, rule)
-	if got := promised(t, status, "ConfigMap", "mine"); got != "member1:->0" || len(status.Copies) > 0 {
+	if got := placementOf(t, status, "ConfigMap", "mine"); got != "member1:->0" || len(status.Copies) > 0 {
 		t.Errorf("a tenant who may get bindings and no clusters: %q, %+v", got, status)
 	}
 	work := &fleetv1alpha1.Preview{Spec: fleetv1alpha1.PreviewSpec{Apply: []runtime.RawExtension{{Raw: []byte(`{"apiVersion":"work.karmada.io/v1alpha1","kind":"Work","metadata":{"name":"x","namespace":"karmada-es-member1"}}`)}}}}

@@ -155,7 +155,7 @@ func TestWhatDoesNotFitHasAReason(t *testing.T) {
 	const why = "0/6 clusters fit: 3 have taint maintenance=yes:NoSchedule, 2 excluded by clusterAffinity.exclude, 1 is not in clusterAffinity.clusterNames " +
 		"(in this order: east-1, east-2, west-1; east-3, west-2; west-3)"
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), refused("NoClusterFit", why))
-	hears(t, fleet, ns, "settings", "ScheduleBindingFailed: "+why)
+	expectEvent(t, fleet, ns, "settings", "ScheduleBindingFailed: "+why)
 
 	// One is repaired, and the object goes there by itself.
 	change(t, fleet, "west-1", func(c *clusterv1alpha1.Cluster) { c.Spec.Taints = nil })
@@ -185,7 +185,7 @@ func TestReasonsAreGrouped(t *testing.T) {
 	why := "0/12 clusters fit: 7 lack apps.example.io/v1 Widget, 3 have taint env=test:NoSchedule, 2 excluded by clusterAffinity.exclude " +
 		"(in this order: east-1, east-2, east-3, " + clusters[0] + ", west-1 and 2 more; " + strings.Join(clusters[1:4], ", ") + "; " + strings.Join(clusters[4:], ", ") + ")"
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "Widget", "widget"), refused("NoClusterFit", why))
-	hears(t, fleet, ns, "widget", "ScheduleBindingFailed: "+why)
+	expectEvent(t, fleet, ns, "widget", "ScheduleBindingFailed: "+why)
 }
 
 func TestAffinityGroupsInOrderAndBack(t *testing.T) {
