@@ -89,9 +89,9 @@ func TestDriftOfWhatIsDeleted(t *testing.T) {
 	fleettest.ExpectGone(t, member, settings.DeepCopy())
 }
 
-// insisting changes a ConfigMap in a member whenever it does not have the value of a controller there, which it checks every second, until the
+// changeRepeatedly changes a ConfigMap in a member whenever it does not have the value of a controller there, which it checks every second, until the
 // context ends. It returns how often it changed it.
-func insisting(ctx context.Context, member *fleettest.Cluster, settings *corev1.ConfigMap) (changes int) {
+func changeRepeatedly(ctx context.Context, member *fleettest.Cluster, settings *corev1.ConfigMap) (changes int) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		found := &corev1.ConfigMap{}
 		if err := member.Get(ctx, client.ObjectKeyFromObject(settings), found); err != nil || found.Data["a"] == "theirs" {
@@ -105,9 +105,9 @@ func insisting(ctx context.Context, member *fleettest.Cluster, settings *corev1.
 	return changes
 }
 
-// TestDriftOfAControllerThatInsists: the field is put back again and again, with growing pauses, and the Work reports the dispute. When the
+// TestDriftOfAControllerThatRepeatsItsChange: the field is put back again and again, with growing pauses, and the Work reports the dispute. When the
 // controller stops, the field keeps the desired value.
-func TestDriftOfAControllerThatInsists(t *testing.T) {
+func TestDriftOfAControllerThatRepeatsItsChange(t *testing.T) {
 	t.Parallel()
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -117,7 +117,7 @@ func TestDriftOfAControllerThatInsists(t *testing.T) {
 	fleettest.ExpectEventually(t, member, settings.DeepCopy(), fleettest.Exists)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
-	go func() { ended <- insisting(ctx, member, settings) }()
+	go func() { ended <- changeRepeatedly(ctx, member, settings) }()
 	defer func() {
 		if stop(); ended != nil {
 			<-ended

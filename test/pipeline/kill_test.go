@@ -129,9 +129,9 @@ func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
 		hub := client.Client(fleet.Hub)
 		next := func(c client.Object) { c.(*corev1.ConfigMap).Data = map[string]string{"round": "second"} }
 		elsewhere := func(p client.Object) { p.(*policyv1alpha1.PropagationPolicy).Spec.Placement = fleettest.To("member2") }
-		err := insist(t.Context(), hub, narrow, elsewhere)
+		err := changeOrDelete(t.Context(), hub, narrow, elsewhere)
 		for i := range narrowed {
-			err = errors.Join(err, insist(t.Context(), hub, narrowed[i], next), insist(t.Context(), hub, coloured[i], nil))
+			err = errors.Join(err, changeOrDelete(t.Context(), hub, narrowed[i], next), changeOrDelete(t.Context(), hub, coloured[i], nil))
 		}
 		done <- err
 	}()
@@ -151,8 +151,8 @@ func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
 	}
 }
 
-// insist changes an object of a control plane that is just coming up, or deletes it if there is no change.
-func insist(ctx context.Context, hub client.Client, object client.Object, change func(client.Object)) error {
+// changeOrDelete changes an object of a control plane that is just coming up, or deletes it if there is no change.
+func changeOrDelete(ctx context.Context, hub client.Client, object client.Object, change func(client.Object)) error {
 	object = object.DeepCopyObject().(client.Object)
 	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if change == nil {

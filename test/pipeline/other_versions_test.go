@@ -35,7 +35,7 @@ func TestAMemberThatServesAnotherVersion(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *fleettest.Cluster, *fleettest.Cluster){
 		"OfADefinitionWithoutConversion": anotherVersionByName,
 		"OfADefinitionWithAWebhook":      anotherVersionByWebhook,
-		"OfADefinitionThatLearnsIt":      anotherVersionLearnt,
+		"OfADefinitionThatIsExtended":    anotherVersionAdded,
 		"OfABuiltInKind":                 anotherVersionOfABuiltInKind,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, hub.Cluster, member.Cluster) })
@@ -135,7 +135,7 @@ func anotherVersionByName(t *testing.T, hub, member *fleettest.Cluster) {
 
 // A cluster that could take an object in no version is considered again when the definition on the hub has one that it serves:
 // the cluster itself has not changed.
-func anotherVersionLearnt(t *testing.T, hub, member *fleettest.Cluster) {
+func anotherVersionAdded(t *testing.T, hub, member *fleettest.Cluster) {
 	pipes := define("Pipe", version("v1", true, teeth))
 	fleettest.Create(t, member, define("Pipe", version("v1alpha7", true, teeth)))
 	defined(t, hub, pipes)
