@@ -16,19 +16,19 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// heard collects the warnings that an API server answers with.
-type heard struct {
+// recordedWarnings collects the warnings that an API server answers with.
+type recordedWarnings struct {
 	mu       sync.Mutex
 	warnings []string
 }
 
-func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+func (h *recordedWarnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.warnings = append(h.warnings, text)
 }
 
-func (h *heard) take() []string {
+func (h *recordedWarnings) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	taken := h.warnings
@@ -45,7 +45,7 @@ var (
 func TestFieldsOfFailoverAreAnsweredWithoutAWarning(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
-	var warnings heard
+	var warnings recordedWarnings
 	config := rest.CopyConfig(fleet.Hub.Config)
 	config.WarningHandlerWithContext = &warnings
 	client, err := dynamic.NewForConfig(config)

@@ -317,7 +317,7 @@ func runsAsKarmadaAgent(t *testing.T, hub *fleettest.Part, trusted *rest.Config,
 		t.Errorf("it has changed its Cluster to %v %+v: %v", cluster.Annotations, cluster.Spec, err)
 	}
 
-	seesItselfOnly(t, hub, agent)
+	listsItselfOnly(t, hub, agent)
 	for _, list := range []client.ObjectList{&configv1alpha1.ResourceInterpreterCustomizationList{}, &configv1alpha1.ResourceInterpreterWebhookConfigurationList{}} {
 		if err := agent.List(ctx, list); err != nil {
 			t.Error(err)
@@ -390,8 +390,8 @@ func endsWithItsCluster(t *testing.T, hub *fleettest.Part, token string, agents 
 	expect()
 }
 
-// seesItselfOnly checks what the lists and watches of an agent contain, which are for all Clusters and Services.
-func seesItselfOnly(t *testing.T, hub *fleettest.Part, agent *fleettest.Cluster) {
+// listsItselfOnly checks what the lists and watches of an agent contain, which are for all Clusters and Services.
+func listsItselfOnly(t *testing.T, hub *fleettest.Part, agent *fleettest.Cluster) {
 	ctx := t.Context()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "of-a-tenant"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	fleettest.Create(t, hub.Cluster, service)
