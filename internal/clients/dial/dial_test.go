@@ -224,7 +224,7 @@ func TestATokenThatIsNotAccepted(t *testing.T) {
 // slowToEnd is a connection whose reader receives its end late, so that the transport hands it out after it was closed.
 type slowToEnd struct {
 	net.Conn
-	learns <-chan struct{}
+	ended <-chan struct{}
 }
 
 func (c slowToEnd) NetConn() net.Conn { return c.Conn }
@@ -232,7 +232,7 @@ func (c slowToEnd) NetConn() net.Conn { return c.Conn }
 func (c slowToEnd) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
-		<-c.learns
+		<-c.ended
 	}
 	return n, err
 }
@@ -243,13 +243,13 @@ func TestAConnectionThatWasRefused(t *testing.T) {
 	s := newServer(t, nil)
 	s.status.Store(http.StatusUnauthorized)
 	way := s.way(t)
-	learns := make(chan struct{})
+	ended := make(chan struct{})
 	dialMarked := way.Transport.DialContext
 	way.Transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialMarked(ctx, network, address)
-		return slowToEnd{conn, learns}, err
+		return slowToEnd{conn, ended}, err
 	}
-	defer close(learns)
+	defer close(ended)
 	for range 3 {
 		resp, err := way.RoundTrip(request(t, way), dial.Identity{ID: "one", Token: "expired"})
 		if err != nil {

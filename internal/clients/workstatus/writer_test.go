@@ -314,16 +314,16 @@ func TestUpdatesOfApplyComeBeforeThoseOfObserve(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
 		defer stop()
-		var heard bool
+		var isApplied bool
 		w.Update(key, workstatus.Observe, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
-			heard = meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkApplied)
+			isApplied = meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkApplied)
 		})
 		w.Update(key, workstatus.Apply, applied)
 		if err := w.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !heard {
-			t.Error("observe did not see what apply said before it in the same window")
+		if !isApplied {
+			t.Error("observe did not receive what apply reported before it in the same window")
 		}
 	})
 }
@@ -391,7 +391,7 @@ func TestShutdownWritesWhatIsPending(t *testing.T) {
 	})
 }
 
-func TestAWorkThatIsGoneIsForgotten(t *testing.T) {
+func TestAWorkThatIsGoneIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
 		h.cached, h.stored = h.stored, nil
@@ -414,11 +414,11 @@ func TestSubscribersGetTheSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var heard []workstatus.Source
-	w.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) { heard = append(heard, by) })
+	var reported []workstatus.Source
+	w.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) { reported = append(reported, by) })
 	w.Update(key, workstatus.Apply, applied)
 	w.Update(key, workstatus.Observe, healthy)
-	if diff := cmp.Diff([]workstatus.Source{workstatus.Apply, workstatus.Observe}, heard); diff != "" {
+	if diff := cmp.Diff([]workstatus.Source{workstatus.Apply, workstatus.Observe}, reported); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -383,19 +383,19 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 
 func TestJoinReportsALimitOfTheMember(t *testing.T) {
 	for name, tc := range map[string]struct {
-		granted time.Duration
-		notices int
+		granted  time.Duration
+		messages int
 	}{"a day": {day, 1}, "all": {membership.DefaultTokenLifetime, 0}, "some minutes less": {membership.DefaultTokenLifetime - 7*time.Minute, 0}} {
 		t.Run(name, func(t *testing.T) {
-			var notices []string
+			var messages []string
 			j := joinerFor(nil, nil, "m1")
-			j.Options.Notice = func(message string) { notices = append(notices, message) }
+			j.Options.Notice = func(message string) { messages = append(messages, message) }
 			j.NoticeShortLife(tokenFor("karmada-m1", epoch, tc.granted))
-			if len(notices) != tc.notices {
-				t.Fatalf("got %q, want %d", notices, tc.notices)
+			if len(messages) != tc.messages {
+				t.Fatalf("got %q, want %d", messages, tc.messages)
 			}
-			if tc.notices > 0 && (!strings.Contains(notices[0], "24h0m0s (1440h0m0s") || !strings.Contains(notices[0], "16h0m0s")) {
-				t.Errorf("the notice names neither the limit nor the time: %s", notices[0])
+			if tc.messages > 0 && (!strings.Contains(messages[0], "24h0m0s (1440h0m0s") || !strings.Contains(messages[0], "16h0m0s")) {
+				t.Errorf("the message names neither the limit nor the time: %s", messages[0])
 			}
 		})
 	}

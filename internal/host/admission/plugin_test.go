@@ -395,16 +395,16 @@ func TestTaintPoliciesMayEvictWhereThatIsAllowed(t *testing.T) {
 }
 
 func TestTaintsOfTheReadyConditionWarn(t *testing.T) {
-	var heard recorder
-	ctx := warning.WithWarningRecorder(t.Context(), &heard)
+	var warnings recorder
+	ctx := warning.WithWarningRecorder(t.Context(), &warnings)
 	if err := newPlugin().Admit(ctx, request(object(t, taintPolicy), nil, ""), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := newPlugin().Admit(ctx, request(object(t, taintPolicy), object(t, taintPolicy), ""), nil); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"spec.taints[0] has no effect: the control plane sets and removes it by the condition Ready"}; !cmp.Equal(want, []string(heard)) {
-		t.Errorf("warnings %q, want %q", heard, want)
+	if want := []string{"spec.taints[0] has no effect: the control plane sets and removes it by the condition Ready"}; !cmp.Equal(want, []string(warnings)) {
+		t.Errorf("warnings %q, want %q", warnings, want)
 	}
 }
 

@@ -141,8 +141,8 @@ func TestGarbageCollection(t *testing.T) {
 	})
 }
 
-// TestGarbageCollectionLearnsNewKinds: also one that it watched, that went, and that is back.
-func TestGarbageCollectionLearnsNewKinds(t *testing.T) {
+// TestGarbageCollectionOfNewKinds: also one that it watched, that went, and that is back.
+func TestGarbageCollectionOfNewKinds(t *testing.T) {
 	for _, life := range []string{"first", "second"} {
 		t.Run(life, func(t *testing.T) {
 			collectOwnedByWidget(t, defineWidgets(t))

@@ -140,8 +140,8 @@ func orEmpty(value any) any {
 	return value
 }
 
-// promised reduces a recorded answer to what callers may rely on: everything but wording.
-func promised(record map[string]any) map[string]any {
+// contractOf reduces a recorded answer to what callers may rely on: everything but wording.
+func contractOf(record map[string]any) map[string]any {
 	reduced := maps.Clone(record)
 	warnings := []any{}
 	if all, ok := record["warnings"].([]any); ok {

@@ -210,7 +210,7 @@ func (r *replay) run(t *testing.T, recorded recordedCase, want recordedAnswers) 
 		if i == 0 && tolerated(recorded.Tolerate, status) {
 			continue
 		}
-		if diff := cmp.Diff(promised(want.Responses[i]), promised(got)); diff != "" {
+		if diff := cmp.Diff(contractOf(want.Responses[i]), contractOf(got)); diff != "" {
 			problems = append(problems, fmt.Sprintf("answer %d: %s", i, diff))
 		}
 	}

@@ -201,7 +201,7 @@ func TestAStandbyThatWasTakenOver(t *testing.T) {
 	}
 }
 
-func TestAStandbyKnowsItsControlPlane(t *testing.T) {
+func TestAStandbySelectsItsControlPlane(t *testing.T) {
 	s := newStandby(t)
 	s.save(now, "first")
 	other := "flagship-00000000-20300102T030405Z.tar.gz.age"

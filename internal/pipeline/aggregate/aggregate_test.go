@@ -447,7 +447,7 @@ func TestAStatusThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	whole := s.binding()
 	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: binding(), ObjectNew: whole}, q)
 	handle.Update(t.Context(), ctrlevent.TypedUpdateEvent[*workv1alpha2.ResourceBinding]{ObjectOld: whole, ObjectNew: whole}, q)
-	if heard := s.loop.pace.track(web).lastChange; !heard.IsZero() {
+	if changed := s.loop.pace.track(web).lastChange; !changed.IsZero() {
 		t.Error("our own write is reconciled again")
 	}
 	for what, empty := range map[string]func(*workv1alpha2.ResourceBindingStatus){

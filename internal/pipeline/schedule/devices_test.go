@@ -37,7 +37,7 @@ func gpuDevices(n int64) capacity.Devices {
 	return capacity.Devices{Fixed: map[capacity.Class]int64{{Name: "gpu"}: n}}
 }
 
-func TestAClusterLeftOutForItsDevicesIsNotForgotten(t *testing.T) {
+func TestAClusterLeftOutForItsDevicesIsConsideredAgain(t *testing.T) {
 	h := newHub(t, member("m1", gpus(4, 4)), member("m2", gpus(4, 1)), bindingOf("train", 1, placement(duplicated)))
 	h.controller = schedule.New(schedule.Deps{
 		Client: h.client,

@@ -86,7 +86,7 @@ func TestVersionsOfObjectsWithoutAType(t *testing.T) {
 	}
 }
 
-func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
+func TestObjectsThatAreGoneAreDropped(t *testing.T) {
 	seen := versions{}
 	seen.add(watch.Event{Type: watch.Added, Object: pod("1", "Running")})
 	seen.add(watch.Event{Type: watch.Bookmark, Object: pod("2", "")})

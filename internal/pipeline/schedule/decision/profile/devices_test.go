@@ -148,4 +148,4 @@ func TestAKindThatCanBeTranslatedNeedNotBeServed(t *testing.T) {
 	})
 }
 
-// TestAClusterLeftOutForItsDevicesIsNotForgotten: an object that goes everywhere waits for those where it cannot be yet.
+// TestAClusterLeftOutForItsDevicesIsConsideredAgain: an object that goes everywhere waits for those where it cannot be yet.

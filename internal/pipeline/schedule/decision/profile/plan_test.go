@@ -55,13 +55,13 @@ func TestMemoryDoesNotShow(t *testing.T) {
 	}
 	for range 60 {
 		w := randomWorld(r)
-		remembering := w.snapshot()
+		cached := w.snapshot()
 		for range 12 {
 			i := r.IntN(len(w.clusters))
 			changed := w.clusters[i].DeepCopy()
 			changes[r.IntN(len(changes))](changed)
 			w.clusters[i] = changed
-			remembering = remembering.With(decision.Change{Present: []*clusterv1alpha1.Cluster{changed}})
+			cached = cached.With(decision.Change{Present: []*clusterv1alpha1.Cluster{changed}})
 			req := deployment(1+r.Int32N(20), placements[r.IntN(len(placements))])
 			if r.IntN(2) == 0 {
 				req.Current = w.running(r, 4)
@@ -71,7 +71,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 			if r.IntN(4) == 0 {
 				req.Evicting = []string{"m00"}
 			}
-			want, got := profile.Schedule(req, w.snapshot()), profile.Schedule(req, remembering)
+			want, got := profile.Schedule(req, w.snapshot()), profile.Schedule(req, cached)
 			if diff := cmp.Diff(candidates(want), candidates(got)); diff != "" {
 				t.Fatalf("without memory (-) and with (+):\n%s", diff)
 			}
