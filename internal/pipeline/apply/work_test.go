@@ -428,17 +428,17 @@ func TestObjectsMissingFromTheStatusAreRemovedToo(t *testing.T) {
 func TestOnlyAnObjectThatIsNotBeingAppliedEnqueuesItsWork(t *testing.T) {
 	b := newBench(t, cluster())
 	at := results.Place{Cluster: "member1", Resource: configMaps, Object: types.NamespacedName{Namespace: "shop", Name: "a"}}
-	turnsUp := objectcache.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
+	appears := objectcache.Change{Cluster: at.Cluster, Resource: at.Resource, Object: at.Object, Work: theWork, New: true}
 	made := b.objects.Results.Expect(at)
-	b.memberChanged(turnsUp)
+	b.memberChanged(appears)
 	b.objects.Results.Put(at, results.Entry{Version: "7"})
 	made()
-	b.memberChanged(turnsUp)
+	b.memberChanged(appears)
 	if n := b.queued(); n != 0 {
 		t.Errorf("%d Works are enqueued because of objects that they created", n)
 	}
 	b.objects.Results.Forget(at)
-	b.memberChanged(turnsUp)
+	b.memberChanged(appears)
 	if n := b.queued(); n != 1 {
 		t.Errorf("%d Works are enqueued because of an object that is not theirs, want 1", n)
 	}

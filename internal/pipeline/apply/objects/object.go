@@ -298,7 +298,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 		got, err := w.patch(ctx, try, body, applied, force)
 		if err == nil && len(result.Taken) > 0 {
 			again := func() (*unstructured.Unstructured, error) { return w.patch(ctx, try, body, applied, force) }
-			got, err = services.GiveUpPorts(body, got, func(port string) bool { return w.Results.Awaits(try.Place, port) }, again)
+			got, err = services.ReleasePorts(body, got, func(port string) bool { return w.Results.Awaits(try.Place, port) }, again)
 		}
 		if err == nil {
 			result.UID, result.Version, result.At = got.GetUID(), got.GetResourceVersion(), w.Clock.Now()

@@ -35,11 +35,11 @@ func IsTakenPorts(err error) bool {
 // nearby is how many node ports are tried in place of one that is released.
 const nearby = 16
 
-// GiveUpPorts gives a Service another node port in place of one that is not its desired port and that another Service waits for. Without that two
+// ReleasePorts gives a Service another node port in place of one that is not its desired port and that another Service waits for. Without that two
 // Services that exchange their ports would wait for each other for ever, since the API server keeps a port that an apply does not set. Got
-// is the Service after an apply of body, from which the ports that the member refused have been removed; GiveUpPorts returns it as it is
+// is the Service after an apply of body, from which the ports that the member refused have been removed; ReleasePorts returns it as it is
 // afterwards. A later attempt sets the port that the Service requests.
-func GiveUpPorts(body, got *unstructured.Unstructured, awaited func(port string) bool, apply func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func ReleasePorts(body, got *unstructured.Unstructured, awaited func(port string) bool, apply func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	for _, kept := range portsOf(got) {
 		held, _ := kept["nodePort"].(int64)
 		own := matching(portsOf(body), kept)

@@ -35,7 +35,7 @@ func refusal(number any) error {
 	}}}}}
 }
 
-func TestGiveUpPorts(t *testing.T) {
+func TestReleasePorts(t *testing.T) {
 	tests := map[string]struct {
 		reason    string
 		body, got *unstructured.Unstructured
@@ -60,7 +60,7 @@ func TestGiveUpPorts(t *testing.T) {
 				number, _ := ports[0].(map[string]any)["nodePort"].(int64)
 				return number
 			}
-			got, err := services.GiveUpPorts(tc.body, tc.got, func(port string) bool { return port == tc.awaited }, func() (*unstructured.Unstructured, error) {
+			got, err := services.ReleasePorts(tc.body, tc.got, func(port string) bool { return port == tc.awaited }, func() (*unstructured.Unstructured, error) {
 				applies++
 				if number := first(tc.body); slices.Contains(tc.taken, number) {
 					return nil, refusal(number)
