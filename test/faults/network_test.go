@@ -33,7 +33,7 @@ var troubles = []struct {
 	unready, may bool
 }{
 	{name: "DropsEverything", Trouble: fleettest.Trouble{Held: true}, unready: true},
-	{name: "ForgetsConnections", Trouble: fleettest.Trouble{Lost: true}, unready: true},
+	{name: "LosesConnections", Trouble: fleettest.Trouble{Lost: true}, unready: true},
 	{name: "IsSlow", Trouble: fleettest.Trouble{Delay: 150 * time.Millisecond}},
 	{name: "CutsConnections", Trouble: fleettest.Trouble{Cut: 48 << 10}, may: true},
 }

@@ -72,7 +72,7 @@ kind: PropagationPolicy
 metadata: {name: web, namespace: shop, finalizers: [karmada.io/propagation-policy-controller], labels: {` + policyID + `: new-id}}
 spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
 		},
-		"ForgottenIDComesBack": {
+		"DroppedIDComesBack": {
 			reason: "kubectl replace sends the file as the user wrote it",
 			object: policy + `spec: {resourceSelectors: [` + selector + `, namespace: shop}]}`,
 			old: `

@@ -98,7 +98,7 @@ func TestFit(t *testing.T) {
 			cluster: graded(cluster(list("cpu", "100", "memory", "400Gi", "pods", "1000", "gpu", "4"), nil, nil), 0, 0, 9),
 			demand:  capacity.DemandOf(list("cpu", "1", "gpu", "1")), want: 4,
 		},
-		"ModelsPromised": {
+		"ModelsReserved": {
 			reason:  "7 by models less 2 reserved",
 			cluster: graded(cluster(plenty, nil, nil), 5, 3, 2), demand: capacity.DemandOf(list("cpu", "1", "memory", "2Gi")),
 			taken: capacity.Usage{}.Plus(capacity.DemandOf(list("cpu", "1")), 2), want: 5,

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestMembersAreGivenUpFirst: a member that a new server is to have is not served any more from the moment that the new server is seen, and
+// TestMembersAreReleasedFirst: a member that a new server is to have is not served any more from the moment that the new server is seen, and
 // the view that gives it away is due only after the grace, in which requests on their way end.
-func TestMembersAreGivenUpFirst(t *testing.T) {
+func TestMembersAreReleasedFirst(t *testing.T) {
 	now := time.Now()
 	us := published{identity: "a_1", view: []string{"a_1"}, election: "a"}
 	table := table{self: "a_1", peers: map[string]*peer{}}
