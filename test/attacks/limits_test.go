@@ -212,7 +212,7 @@ func TestCopiesCount(t *testing.T) {
 }
 
 // TestOnePolicyForManyTemplatesWaits writes as many templates as are allowed, and then one policy that makes two copies of
-// each. Admission cannot see that coming: rendering stops, says why, and goes on when there is space.
+// each. Admission cannot predict that: rendering stops, says why, and goes on when there is space.
 func TestOnePolicyForManyTemplatesWaits(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

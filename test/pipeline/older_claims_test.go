@@ -66,7 +66,7 @@ func TestAMemberOfTheOldModelGetsClaimsAsTheyAre(t *testing.T) {
 			Allocation:  &resourcev1alpha2.AllocationResult{ResourceHandles: []resourcev1alpha2.ResourceHandle{{DriverName: exampleClass, Data: slot}}},
 			ReservedFor: []resourcev1alpha2.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "u"}},
 		}
-		// The driver frees what it allocated before it allocates anew; the control plane may see only the result.
+		// The driver frees what it allocated before it allocates anew; the control plane may receive only the result.
 		for _, next := range []resourcev1alpha2.ResourceClaimStatus{{}, status} {
 			fleettest.UpdateStatus(t, below.Hub, copied, func(c *resourcev1alpha2.ResourceClaim) { c.Status = next })
 		}

@@ -23,7 +23,7 @@ func TestWhatAnObjectCosts(t *testing.T) {
 		t.Skip("needs a fleet")
 	}
 	// A fleet of its own: in a shared one the namespaces of other tests are still being emptied. Without controllers in its
-	// members, each of which would report every step of a rollout that it sees.
+	// members, each of which would report every step of a rollout that it observes.
 	fleet := fleettest.Start(t, fleettest.Options{Members: 2, Bare: true})
 	ns := fleet.Namespace(t)
 	var settings []*corev1.ConfigMap

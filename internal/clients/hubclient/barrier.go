@@ -19,8 +19,8 @@ import (
 const barrierTimeout = 5 * time.Second
 
 // A WriteBarrier waits until a cache has what was written to the control plane. It is for writes that are no requests: the library, which
-// delays the reads that follow a write, does not see them. A kind's events have ascending resource versions, so that the latest one is
-// enough to know.
+// delays the reads that follow a write, does not delay for them. A kind's events have ascending resource versions, so that the latest one is
+// enough to compare with.
 type WriteBarrier struct {
 	informers cache.Informers
 	clock     clock.Clock

@@ -37,7 +37,7 @@ var (
 	widgetKind     = widgets.GroupVersion().WithKind("Widget")
 )
 
-// hub is an API server as far as a store can see.
+// hub is an API server as far as a store reads it.
 type hub struct {
 	t        *testing.T
 	metadata *metadatafake.FakeMetadataClient

@@ -97,7 +97,7 @@ func (r *Reconciler) keepRenewalToken(ctx context.Context, cluster *clusterv1alp
 	return 0, nil
 }
 
-// dropRenewalToken revokes a renewal token that is not wanted any more. The copy goes last, so that a failure is tried again.
+// dropRenewalToken revokes a renewal token that is not needed any more. The copy goes last, so that a failure is tried again.
 func (r *Reconciler) dropRenewalToken(ctx context.Context, c kubernetes.Interface, a memberaccount.Account, secret *corev1.Secret) (time.Duration, error) {
 	if err := a.RemoveRenewalSecret(ctx, c); err != nil {
 		return renewalTokenRetry, nil // the member may be away

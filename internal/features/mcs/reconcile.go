@@ -146,7 +146,7 @@ func (r *reconciler) binding(ctx context.Context, service types.NamespacedName) 
 }
 
 // expose claims and binds the Service and registers the providers. With an obstacle, what is there stays and nothing is added. Without
-// a Service nothing of it is wanted anywhere; propagate deletes its binding.
+// a Service nothing of it is needed anywhere; propagate deletes its binding.
 func (r *reconciler) expose(ctx context.Context, s *serviceState) error {
 	if s.service == nil {
 		return hubclient.DeleteWorks(ctx, r.client, s.works...)

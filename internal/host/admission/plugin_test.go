@@ -422,6 +422,6 @@ func TestInactiveKindsWarn(t *testing.T) {
 		t.Errorf("create: got warnings %q, want one that says that nothing acts on it", got)
 	}
 	if got := warned(o); len(got) != 0 {
-		t.Errorf("update: got warnings %q, want none: the user knows by now", got)
+		t.Errorf("update: got warnings %q, want none: the user has the warning already", got)
 	}
 }

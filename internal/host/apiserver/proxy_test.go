@@ -171,7 +171,7 @@ func grantProxy(t *testing.T, name string, subjects ...rbacv1.Subject) {
 	})
 }
 
-// TestProxyRefusesThePowerful: members do not get to see identities to which they give rights of their own accord.
+// TestProxyRefusesThePowerful: members do not receive identities to which they give rights of their own accord.
 func TestProxyRefusesThePowerful(t *testing.T) {
 	registerMember(t, "strict", member(t))
 	path := fmt.Sprintf(proxyPath, "strict") + "/api"

@@ -33,7 +33,7 @@ const (
 	busyRate = 24 << 20
 	// busyLasts is how long after the last busy moment a process counts as idle.
 	busyLasts = 10 * time.Second
-	// memoryLook is how often the goal follows what happens; it must see the beginning of a burst.
+	// memoryLook is how often the goal follows what happens; it must be short enough to react to the beginning of a burst.
 	memoryLook = 250 * time.Millisecond
 )
 

@@ -218,7 +218,7 @@ func (p *packing) place(items Amounts, pods int64, allowed []bool) bool {
 	return pods == 0
 }
 
-// add adds nodes that have free less what some pods take. They come last, so that place does not see those of its own call as empty.
+// add adds nodes that have free less what some pods take. They come last, so that place does not take those of its own call for empty.
 func (p *packing) add(set int, nodes int64, free, items Amounts, pods int64) {
 	if nodes == 0 {
 		return

@@ -58,7 +58,7 @@ func newArrivals(metadata Metadata, r prometheus.Registerer, c clock.PassiveCloc
 	a := &arrivals{metadata: metadata, clock: c, underWay: map[Request]change{}, seconds: promauto.With(r).NewHistogram(prometheus.HistogramOpts{
 		Name: "flagship_template_arrival_seconds",
 		Help: "Time from the last write of a template by a user until it is applied in all of its members: from its creation, noted by the second, " +
-			"or from the change of its generation, as the control plane sees it.",
+			"or from the change of its generation, as the control plane receives it.",
 		Buckets: []float64{1, 2, 5, 10, 30, 60, 120, 300, 900, 3600},
 	})}
 	metadata.Follow(a.changed)

@@ -13,7 +13,7 @@
 //   - May the object be changed at all? Only if it has the managed label and no id of another control plane, or the user allows to
 //     overwrite it.
 //
-// A Deployment that Karmada made has no such annotation: one more raises its generation. If it is as wanted, its fields and labels are
+// A Deployment that Karmada made has no such annotation: one more raises its generation. If it is as desired, its fields and labels are
 // applied and its annotations stay, until its content changes. The fields that are owned stand for the annotation then.
 //
 // Sub-packages: ssa decides without requests, unmarked is about such a Deployment, objects writes one object, contents finds what a

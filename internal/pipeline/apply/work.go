@@ -357,7 +357,7 @@ func (a *Applier) removeFinalizer(ctx context.Context, d destination, work *work
 	return nil
 }
 
-// kept returns what became of a Work that was deleted although it is wanted.
+// kept returns what became of a Work that was deleted although it is created again.
 func kept(work *workv1alpha1.Work) events.Event {
 	return events.Normal(events.Work(work), events.RestoreWork,
 		"The Work was deleted, but its objects still belong in the cluster: it is created again, and they stay. "+

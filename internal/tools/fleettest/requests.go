@@ -36,7 +36,7 @@ var (
 )
 
 // CountRequests returns how many requests of each kind the cluster's API server has answered since it started. Subtract
-// two counts to see what happened in between.
+// two counts to find what happened in between.
 func CountRequests(t testing.TB, c *Cluster) Requests {
 	t.Helper()
 	text, err := metrics(t.Context(), c.Config)

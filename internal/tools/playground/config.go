@@ -106,7 +106,7 @@ type Hub interface {
 
 func (c Config) complete() (Config, error) {
 	if c.StartHub == nil || c.Join == nil {
-		return c, errors.New("a playground needs to know how to start a hub and how to join a member")
+		return c, errors.New("a playground needs a function that starts a hub and one that joins a member")
 	}
 	if c.DataDir == "" {
 		return c, errors.New("no data directory given")

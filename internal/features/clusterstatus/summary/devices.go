@@ -248,7 +248,7 @@ func (d *Devices) count() (all, held map[string]int64) {
 	return all, held
 }
 
-// keepDevices copies the devices of one summary, as far as they are wanted, into another.
+// keepDevices copies the devices of one summary, as far as wanted selects them, into another.
 func keepDevices(sums, before *clusterv1alpha1.ResourceSummary, wanted func(corev1.ResourceName) bool) {
 	if before == nil {
 		return

@@ -538,7 +538,7 @@ func tryToken(ctx context.Context, access *rest.Config, token string) error {
 	return err
 }
 
-// share decides under which names this control plane joins a member, and refuses one that others hold unless that is wanted.
+// share decides under which names this control plane joins a member, and refuses one that others hold unless the options allow that.
 func (j *Joiner) share(ctx context.Context, known bool) (string, error) {
 	id, err := memberaccount.ControlPlaneID(ctx, j.Hub)
 	if err != nil {

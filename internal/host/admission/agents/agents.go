@@ -21,7 +21,7 @@ import (
 const Name = "FlagshipAgents"
 
 // Plugin restricts what agents, and clients that register one, write, as far as the authorizer of package authorization cannot: it
-// does not see the content of a request. It is to agents what NodeRestriction is to kubelets.
+// does not receive the content of a request. It is to agents what NodeRestriction is to kubelets.
 type Plugin struct {
 	// tokenCluster returns the name of the Cluster that the user of a bootstrap token may register.
 	tokenCluster func(ctx context.Context, user string) (string, error)

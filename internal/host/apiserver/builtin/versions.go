@@ -66,7 +66,7 @@ func (e everything) withApart(lists []*metav1.APIResourceList, err error, wanted
 	return lists, &discovery.ErrGroupDiscoveryFailed{Groups: failed}
 }
 
-// only leaves in the lists, which it does not change, the resources that are wanted.
+// only leaves in the lists, which it does not change, the resources that wanted selects.
 func only(ctx context.Context, lists []*metav1.APIResourceList, wanted func(context.Context, schema.GroupResource) bool) []*metav1.APIResourceList {
 	kept := make([]*metav1.APIResourceList, 0, len(lists))
 	for _, list := range lists {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// TestDryRunsArePassedOn: the server does not see the parameter, and the member does; other requests keep it for the server.
+// TestDryRunsArePassedOn: the server does not receive the parameter, and the member does; other requests keep it for the server.
 func TestDryRunsArePassedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		subresource, query, seen, forwarded string

@@ -34,7 +34,7 @@ func AuthoritySteps() []AuthorityStep {
 // fails with an InUseError while the server runs.
 func RotateAuthority(dataDir string, step AuthorityStep) error {
 	keys := filepath.Join(dataDir, "pki")
-	// A misspelt directory gets no new authorities: whoever ends the trust in a disclosed key would believe that it is done.
+	// A misspelt directory gets no new authorities: the disclosed key would be trusted still, although the command succeeds.
 	if _, err := os.Stat(filepath.Join(keys, authorityName+".key")); err != nil {
 		return fmt.Errorf("no control plane has its keys in %s: %w", keys, err)
 	}

@@ -69,7 +69,7 @@ func add[T runtime.Object](b builder, store *registry.Store, rules rules[T]) err
 	strategy := strategy[T]{b.scheme, names.SimpleNameGenerator, rules}
 	store.CreateStrategy, store.UpdateStrategy, store.DeleteStrategy = strategy, strategy, strategy
 	store.ResetFieldsStrategy = strategy
-	// Whoever deletes sees what was there last.
+	// The answer to a deletion has what was there last.
 	store.ReturnDeletedObject = true
 	resource := store.DefaultQualifiedResource.Resource
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: b.options}); err != nil {

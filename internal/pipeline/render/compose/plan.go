@@ -245,7 +245,7 @@ func PurgesDirectly(binding workv1alpha2.Binding) bool {
 	return eviction.IsExclusive(binding) || binding.GetAnnotations()[policyv1alpha1.PurgeModeAnnotation] == string(policyv1alpha1.PurgeModeDirectly)
 }
 
-// Arrived returns whether every target has a healthy copy, and all of them together as many replicas as wanted.
+// Arrived returns whether every target has a healthy copy, and all of them together as many replicas as desired.
 func (p Plan) Arrived(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) bool {
 	healthy := map[string]bool{}
 	for _, work := range works {

@@ -58,7 +58,7 @@ func hasNamedShares(p *policyv1alpha1.Placement) bool {
 	return decision.StrategyOf(p) == decision.Duplicated || p.HasStaticWeights()
 }
 
-// replicasDiffer returns whether the targets hold more or fewer replicas than wanted, in all.
+// replicasDiffer returns whether the targets hold more or fewer replicas than desired, in all.
 func replicasDiffer(req *decision.Request) bool {
 	var sum int64
 	for _, t := range req.Current {

@@ -33,7 +33,7 @@ var (
 )
 
 // startKubelets runs the simulation of every node's kubelet until the context is done. Nodes send no heartbeats and hold no
-// leases: nothing here would look at them, and a simulation that waits to see its own lease may wait for ever.
+// leases: nothing here reads them, and a simulation that waits for its own lease may wait for ever.
 func startKubelets(ctx context.Context, client kubernetes.Interface) error {
 	stages, err := stagesByKind(fast.DefaultNodeInit, nodeUntaint,
 		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete, imagePull, imageBackOff)

@@ -365,7 +365,7 @@ func (m *matcher) piece(start, end int) lua.LValue {
 	return lua.LString(m.text[start:end])
 }
 
-// push puts all captures on the stack, or the whole match if there are none and it is wanted, and returns how many values that
+// push puts all captures on the stack, or the whole match if there are none and it is requested, and returns how many values that
 // were.
 func (m *matcher) push(start, end int, whole bool) int {
 	count := len(m.captures)

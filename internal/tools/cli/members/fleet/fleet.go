@@ -111,7 +111,7 @@ func (f *Fleet) names(ctx context.Context, config *rest.Config) ([]string, error
 	return selectClusters(f.Clusters, known)
 }
 
-// selectClusters returns the names that are wanted, all if none is, sorted and each once.
+// selectClusters returns the names that are selected, all if none is, sorted and each once.
 func selectClusters(wanted, known []string) ([]string, error) {
 	if len(wanted) == 0 {
 		wanted = known
