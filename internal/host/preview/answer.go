@@ -46,8 +46,8 @@ type view struct {
 	status *fleetv1alpha1.PreviewStatus
 }
 
-// sees returns whether the user has all rights. If not, the answer has that something is hidden.
-func (v view) sees(rights ...explain.Right) bool {
+// allows returns whether the user has all rights. If not, the answer has that something is hidden.
+func (v view) allows(rights ...explain.Right) bool {
 	if slices.ContainsFunc(rights, func(r explain.Right) bool { return !v.may(r) }) {
 		v.status.Hidden = true
 		return false
@@ -158,7 +158,7 @@ func (r *Run) claim(v view, t overlay.Template) {
 			*side.into = policyIdentity(side.key)
 		}
 	}
-	if v.sees(rights...) {
+	if v.allows(rights...) {
 		add(v.status, &v.status.Policies, entry)
 	}
 }
@@ -182,7 +182,7 @@ func policyIdentity(key policy.Key) *fleetv1alpha1.ObjectIdentity {
 func (r *Run) emptying(v view, t overlay.Template) {
 	entry := fleetv1alpha1.PreviewObject{Object: identityOf(t.Ref), Action: fleetv1alpha1.PreviewDelete}
 	named := func(o fleetv1alpha1.PreviewObject) bool { return o.Object == entry.Object }
-	if t.Before != nil && t.After == nil && r.emptied[t.Ref.Namespace] && !slices.ContainsFunc(v.status.Objects, named) && v.sees(r.right(t.Ref)) {
+	if t.Before != nil && t.After == nil && r.emptied[t.Ref.Namespace] && !slices.ContainsFunc(v.status.Objects, named) && v.allows(r.right(t.Ref)) {
 		add(v.status, &v.status.Objects, entry)
 	}
 }
@@ -197,7 +197,7 @@ func (r *Run) taints(v view, before, after *clusterv1alpha1.Cluster) {
 		own = before.Spec.Taints
 	}
 	entry := fleetv1alpha1.PreviewTaints{Cluster: after.Name, Added: missing(after.Spec.Taints, own), Removed: missing(own, after.Spec.Taints)}
-	if len(entry.Added)+len(entry.Removed) > 0 && v.sees(clusterRight(after.Name)) {
+	if len(entry.Added)+len(entry.Removed) > 0 && v.allows(clusterRight(after.Name)) {
 		add(v.status, &v.status.Taints, entry)
 	}
 }
@@ -261,7 +261,7 @@ func (r *Run) placement(v view, before, after workv1alpha2.Binding) {
 	if entry.Message = is.Message; was.Type == is.Type && was.Reason == is.Reason && len(entry.Clusters) == 0 {
 		return // a message may count the clusters, and is computed again some minutes later
 	}
-	if v.sees(r.right(ref), explain.BindingRight(either)) {
+	if v.allows(r.right(ref), explain.BindingRight(either)) {
 		add(v.status, &v.status.Placements, entry)
 	}
 }
@@ -337,7 +337,7 @@ func (r *Run) copies(v view, leaving leavers, either, before, after *workv1alpha
 		if after != nil && after.Spec.SuspendDispatching != nil && *after.Spec.SuspendDispatching {
 			entry.Message = "nothing is written: dispatching is suspended"
 		}
-		if !v.sees(append(bindingRights(either), r.right(ref))...) || !v.seesWork(either, before, after) {
+		if !v.allows(append(bindingRights(either), r.right(ref))...) || !v.allowsWork(either, before, after) {
 			continue
 		}
 		at := slices.IndexFunc(v.status.Copies, func(c fleetv1alpha1.PreviewCopy) bool { return alike(c, entry) })
@@ -389,8 +389,8 @@ func bindingRights(work *workv1alpha1.Work) []explain.Right {
 	return []explain.Right{explain.BindingRight(binding)}
 }
 
-// seesWork returns whether the user may get a Work, or else the Cluster and every override policy that made it what it is.
-func (v view) seesWork(either, before, after *workv1alpha1.Work) bool {
+// allowsWork returns whether the user may get a Work, or else the Cluster and every override policy that made it what it is.
+func (v view) allowsWork(either, before, after *workv1alpha1.Work) bool {
 	if v.may(explain.Right{Group: workv1alpha1.GroupName, Resource: workv1alpha1.ResourcePluralWork, Namespace: either.Namespace, Name: either.Name}) {
 		return true
 	}
@@ -421,7 +421,7 @@ func (v view) seesWork(either, before, after *workv1alpha1.Work) bool {
 			}
 		}
 	}
-	return v.sees(rights...)
+	return v.allows(rights...)
 }
 
 // manifests are the objects of a Work without what the control plane adds to each.
@@ -474,7 +474,7 @@ func (r *Run) brakes(ctx context.Context, v view, config brake.Config, changes [
 		state.Clusters = append(state.Clusters, &clusters.Items[i])
 	}
 	for _, entry := range state.Brakes() {
-		if v.sees(clusterRight(entry.Cluster), explain.AllClusters) {
+		if v.allows(clusterRight(entry.Cluster), explain.AllClusters) {
 			add(v.status, &v.status.Brakes, entry)
 		}
 	}
@@ -492,13 +492,13 @@ func (r *Run) warn(v view) {
 			right = explain.PolicyRight(policy.Key{Namespace: ref.Namespace, Name: ref.Name})
 		}
 		text := fmt.Sprintf("%s %s: %s", ref.GroupVersionKind.Kind, strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"), e.Message)
-		if !seen[text] && v.sees(right, explain.Right{Resource: "events", Namespace: ref.Namespace}) {
+		if !seen[text] && v.allows(right, explain.Right{Resource: "events", Namespace: ref.Namespace}) {
 			add(v.status, &v.status.Warnings, text)
 		}
 		seen[text] = true
 	}
 	for _, err := range r.problems {
-		if v.sees(explain.AllClusters) {
+		if v.allows(explain.AllClusters) {
 			add(v.status, &v.status.Warnings, err.Error())
 		}
 	}
