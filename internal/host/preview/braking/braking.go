@@ -164,8 +164,8 @@ func (s *State) extra(t touch) int {
 
 func shrinks(before, after *unstructured.Unstructured) bool {
 	had, was, _ := unstructured.NestedInt64(before.Object, "spec", "replicas")
-	wants, is, _ := unstructured.NestedInt64(after.Object, "spec", "replicas")
-	return was && is && wants < had
+	desired, is, _ := unstructured.NestedInt64(after.Object, "spec", "replicas")
+	return was && is && desired < had
 }
 
 // goesWith is how many objects that stay otherwise a member deletes together with an object: those in a namespace, and those of a kind.

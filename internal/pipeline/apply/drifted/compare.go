@@ -45,7 +45,7 @@ func each(value any, path string, visit func(path string, value any)) {
 // Unlike returns the fields at or below paths whose value in live is not the wanted one, each as deep as it differs, without those by which
 // the control plane recognizes its objects.
 func Unlike(wanted, live *unstructured.Unstructured, paths []string) []string {
-	wants, has := ValuesAt(wanted, paths), ValuesAt(live, paths)
+	desired, has := ValuesAt(wanted, paths), ValuesAt(live, paths)
 	var unlike []string
 	add := func(path string) {
 		if !isOurs(path) {
@@ -53,7 +53,7 @@ func Unlike(wanted, live *unstructured.Unstructured, paths []string) []string {
 		}
 	}
 	for _, path := range paths {
-		value, known := wants[path]
+		value, known := desired[path]
 		switch found, exists := has[path]; {
 		case !known || !exists:
 			add(path)

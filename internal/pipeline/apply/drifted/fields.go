@@ -28,10 +28,10 @@ func fieldsOf(ctx context.Context, self ownership.ControlPlane, member metadata.
 	if head, err := member.Get(ctx, live.GetName(), metav1.GetOptions{}); err == nil {
 		changes = ssa.ChangedBy(self, wanted, head.ManagedFields, paths)
 	}
-	wants, has, secret := ValuesAt(wanted, paths), ValuesAt(live, paths), isSecret(wanted)
+	desired, has, secret := ValuesAt(wanted, paths), ValuesAt(live, paths), isSecret(wanted)
 	fields := make([]fleetv1alpha1.DriftedField, 0, len(paths))
 	for _, path := range paths {
-		value, want := wants[path]
+		value, want := desired[path]
 		found, exists := has[path]
 		fields = append(fields, drift.Bounded(fleetv1alpha1.DriftedField{
 			Path: path, Wanted: drift.Text(value, want, secret), Found: drift.Text(found, exists, secret),
@@ -46,9 +46,9 @@ func areKnown(fields []fleetv1alpha1.DriftedField, wanted, live *unstructured.Un
 	if len(fields) != min(len(paths), drift.MaxFields) {
 		return false
 	}
-	wants, has, secret := ValuesAt(wanted, paths), ValuesAt(live, paths), isSecret(wanted)
+	desired, has, secret := ValuesAt(wanted, paths), ValuesAt(live, paths), isSecret(wanted)
 	for i, field := range fields {
-		value, want := wants[paths[i]]
+		value, want := desired[paths[i]]
 		found, exists := has[paths[i]]
 		if field.Outcome != outcome || drift.Bounded(fleetv1alpha1.DriftedField{Path: paths[i]}).Path != field.Path ||
 			field.Wanted != drift.Text(value, want, secret) || field.Found != drift.Text(found, exists, secret) {

@@ -75,10 +75,10 @@ func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstruct
 
 // admitShrinkage has the brake admit an object that is to have fewer replicas than it has.
 func (w *Writer) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
-	wanted, wants, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
+	desired, isSet, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
 	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	if !wants || !has || wanted >= current || w.Brake.Admit(brake.Request{Cluster: try.Cluster, Work: try.work, Extra: 1}) {
+	if !isSet || !has || desired >= current || w.Brake.Admit(brake.Request{Cluster: try.Cluster, Work: try.work, Extra: 1}) {
 		return nil
 	}
-	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", ssa.IdentityOf(live), current, wanted)}
+	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", ssa.IdentityOf(live), current, desired)}
 }

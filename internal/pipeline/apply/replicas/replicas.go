@@ -22,10 +22,10 @@ func Reclaimed(desired, live *unstructured.Unstructured) bool {
 // To stop applying a field that only we own would remove it, so as long as that is so we apply what it is. If a manager has scaled the
 // object to the number that we apply, both own the field, and the template goes on to decide.
 func Yield(self ownership.ControlPlane, desired, live *unstructured.Unstructured) *unstructured.Unstructured {
-	_, wants, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	_, isSet, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	_, owned, _ := unstructured.NestedFieldNoCopy(self.OurFields(live), "f:spec", "f:replicas")
 	scaled, left := ownership.OwnedThroughScale(live), retained(desired)
-	if !wants || Reclaimed(desired, live) || !left && (owned || !scaled) {
+	if !isSet || Reclaimed(desired, live) || !left && (owned || !scaled) {
 		return desired
 	}
 	yielded := desired.DeepCopy()
