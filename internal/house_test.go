@@ -529,7 +529,12 @@ var retiredWords = []struct{ pattern, instead string }{
 	{`(an|the|its|our|own) echo(es)?|hush|celebrates?|furnish(es|ed)?|inhabited`, "event of our own write, or a plain verb"},
 	{`somebody|anybody|nobody`, "user, client, manager, or no object"},
 	{`tells|told`, "report, return, publish, or distinguish"},
-	{`asks|knows of|looks at|looked at`, "request, read, or reconcile"},
+	{`asks|looks at|looked at`, "request, read, or reconcile"},
+	{`knows|knew|hears|heard|learns|learnt|notices|noticed`, "have, serve, support, receive, observe, or detect"},
+	{`remembers?|remembered|remembering|forgets|forgot|forgotten`, "store, cache, keep, clear, or drop"},
+	{`insists?|insisted|pretends?|believes?|believed|promised?|promises`, "require, repeat, contain, or reserve"},
+	{`turn(s|ed)? up|gives up|gave up|given up|unmakes?`, "appear, release, end, or delete"},
+	{`(plane|member|cluster|server|agent|controller|scheduler|work|policy|binding|template) (wants|wanted|sees|saw)`, "apply, require, request, or receive"},
 }
 
 // TestPlainWords refuses retired words in code, comments, names and pages. Identifiers are split into their words.
