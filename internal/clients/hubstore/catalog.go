@@ -36,7 +36,7 @@ var templateVerbs = []string{"get", "list", "watch", "delete", "patch"}
 
 // newCatalog reads discovery. Of several versions of a kind it watches the
 // group's preferred one; a version in separate is a kind of its own. Groups in
-// unread keep what before has of them.
+// unread keep the kinds that they have in before.
 func newCatalog(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, unread map[string]bool, separate []schema.GroupVersion, before *catalog) *catalog {
 	c := &catalog{
 		served:    map[schema.GroupVersionKind]kind{},

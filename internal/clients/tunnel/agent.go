@@ -185,7 +185,7 @@ func (a *Agent) keep(ctx context.Context, conn *upgraded) {
 	}
 	select {
 	case a.ended <- struct{}{}:
-	default: // Start has an end to receive already
+	default: // Start has not received the end of an earlier tunnel yet, and one is enough
 	}
 }
 

@@ -151,7 +151,7 @@ func TestPodsAnswer(t *testing.T) {
 	}
 }
 
-// awaitLog waits until the member's authorizer has that this user may read the log, and checks it.
+// awaitLog waits until the member allows this user to read the log, and checks the log.
 func awaitLog(t *testing.T, config *rest.Config, pod *corev1.Pod) {
 	t.Helper()
 	var text string
@@ -171,7 +171,7 @@ func awaitLog(t *testing.T, config *rest.Config, pod *corev1.Pod) {
 	}
 }
 
-// awaitRefusal waits until the member's authorizer has the user, who has no rights there.
+// awaitRefusal waits until the member authenticates the user, and refuses the log, to which the user has no right.
 func awaitRefusal(t *testing.T, config *rest.Config, pod *corev1.Pod) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), pollEvery, fleettest.Patience, true, func(ctx context.Context) (bool, error) {

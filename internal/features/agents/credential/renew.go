@@ -35,7 +35,7 @@ type Renewal struct {
 }
 
 // Shared keeps a certificate and its key for the replicas of an agent: those that run in their cluster keep them in a Secret there. It is
-// an interface since only the commands have the place.
+// an interface since the command decides where that is.
 type Shared interface {
 	Load(ctx context.Context) ([]byte, error)
 	Store(ctx context.Context, content []byte) error

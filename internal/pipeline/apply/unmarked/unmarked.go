@@ -78,7 +78,7 @@ func keepOrigin(desired, live *unstructured.Unstructured) *unstructured.Unstruct
 	return kept
 }
 
-// Compare is ssa.Compare for an object without LastAppliedAnnotation. It was applied as desired is if we own its fields and no other ones. Recorded
+// Compare is ssa.Compare for an object without LastAppliedAnnotation. It counts as applied if we own the fields of desired and no other ones. Recorded
 // is whether this process applied the same as desired: then a difference is drift, and else it may be a change of the desired object.
 func Compare(self ownership.ControlPlane, desired, live *unstructured.Unstructured, recorded bool) ssa.Difference {
 	var d ssa.Difference
