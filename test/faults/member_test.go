@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -354,6 +355,7 @@ type fault struct {
 // A member whose API server, or the way to it, refuses requests in every way.
 func refusesRequests(t *testing.T, hub *fleettest.Part) {
 	var received atomic.Int64
+	var requests sync.Map // the number of each, by method and path
 	misbehaves(t, hub, "refusing", func(*fleettest.Proxy) []fault {
 		return []fault{
 			{"TooManyRequests", true, false, func(w http.ResponseWriter, _ *http.Request) bool {
@@ -364,8 +366,11 @@ func refusesRequests(t *testing.T, hub *fleettest.Part) {
 				return refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 			}},
 			{"Nonsense", true, false, func(w http.ResponseWriter, r *http.Request) bool { return nonsense(w, r, received.Add(1)) }},
-			{"EveryOtherRequestFails", false, false, func(w http.ResponseWriter, _ *http.Request) bool {
-				return received.Add(1)%2 == 0 && refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			{"EveryOtherRequestFails", false, false, func(w http.ResponseWriter, r *http.Request) bool {
+				// Counted for each path. If all requests are counted together, and others are repeated until they succeed, the next one fails: it can
+				// be that of the same object each time, for minutes.
+				count, _ := requests.LoadOrStore(r.Method+" "+r.URL.Path, &atomic.Int64{})
+				return count.(*atomic.Int64).Add(1)%2 == 1 && refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 			}},
 			{"NoAnswer", true, false, func(_ http.ResponseWriter, r *http.Request) bool {
 				<-r.Context().Done()
