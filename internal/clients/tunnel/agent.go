@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 )
 
 const (
@@ -100,7 +101,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	location := base.JoinPath("apis", clusterv1alpha1.GroupName, clusterv1alpha1.GroupVersion.Version, clusterv1alpha1.ResourcePluralCluster, a.cluster, clusterv1alpha1.TunnelSubresource)
 	var running sync.WaitGroup
 	defer running.Wait()
-	retries, searches := retry(), search()
+	retries, searches := backoff.Connection(time.Second), search()
 	for ctx.Err() == nil {
 		conn, server, err := open(ctx, transport, location.String(), a.servers())
 		var delay time.Duration
@@ -108,12 +109,12 @@ func (a *Agent) Start(ctx context.Context) error {
 		case err == nil:
 			a.opened(conn, server)
 			running.Go(func() { a.keep(ctx, conn) })
-			retries, searches = retry(), search()
+			retries, searches = backoff.Connection(time.Second), search()
 			if server != "" { // there may be others
 				delay = searches.Step()
 			}
 		case errors.Is(err, ErrHasTunnel):
-			retries = retry()
+			retries = backoff.Connection(time.Second)
 			delay = searches.Step()
 		default:
 			delay = retries.Step()
@@ -125,11 +126,6 @@ func (a *Agent) Start(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// retry is the backoff after failures.
-func retry() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 6, Cap: 30 * time.Second}
 }
 
 // search is the backoff of attempts to find further servers: each of 1,000 agents makes one in three minutes.

@@ -3,6 +3,7 @@ package backoff
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -29,4 +30,10 @@ const (
 // does not delay the others, as the overall limit of client-go's default would.
 func Limiter[R comparable]() workqueue.TypedRateLimiter[R] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[R](First, Longest)
+}
+
+// Connection returns the backoff of a connection that fails: first at the beginning, 30 times as long at most, and up to twice that by
+// jitter, since connections to one server end together.
+func Connection(first time.Duration) *wait.Backoff {
+	return &wait.Backoff{Duration: first, Factor: 2, Jitter: 1, Steps: 6, Cap: 30 * first}
 }

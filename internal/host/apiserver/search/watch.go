@@ -16,10 +16,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/wait"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
+	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 )
 
 // watchLife is how long a watch lasts if the client names no time.
@@ -221,7 +221,7 @@ type follower struct {
 
 // run follows the cluster until the context ends or the client has to list again. Each failure is followed by a pause.
 func (f *follower) run(ctx context.Context) {
-	retries := f.backoff()
+	retries := backoff.Connection(f.pause)
 	for ctx.Err() == nil {
 		began, err := f.once(ctx)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
@@ -229,18 +229,13 @@ func (f *follower) run(ctx context.Context) {
 			return
 		}
 		if began {
-			retries = f.backoff()
+			retries = backoff.Connection(f.pause)
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(retries.Step()):
 		}
 	}
-}
-
-// backoff is that after failures. With jitter, since all watches of a member end with its connection.
-func (f *follower) backoff() *wait.Backoff {
-	return &wait.Backoff{Duration: f.pause, Factor: 2, Jitter: 1, Steps: 6, Cap: 30 * f.pause}
 }
 
 func (f *follower) send(ctx context.Context, d delta) error {
