@@ -27,7 +27,7 @@ type turn struct {
 const longest = time.Second
 
 func newReconciles(slots int) *reconciles {
-	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, besideUsers: 1, longest: longest}, begun: make(chan turn, 100)}
+	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, besideUsers: 1, afterUsers: 2, longest: longest}, begun: make(chan turn, 100)}
 }
 
 func (r *reconciles) begin(ctx context.Context) {
@@ -142,23 +142,67 @@ func TestFewerComputeWhileUsersAreAnswered(t *testing.T) {
 		for range 3 {
 			go r.begin(t.Context())
 		}
-		for range 2 {
-			(<-r.begun).end()
-		}
-		r.waiting(t, 3)
-		r.computing(t, 1)
-		(<-r.begun).end()
-		r.waiting(t, 2) // one at a time
-		r.computing(t, 1)
-		end()
-		r.waiting(t, 2)
-		alsoEnd()
-		r.waiting(t, 0)
-		r.computing(t, 3)
 		for range 3 {
 			(<-r.begun).end()
 		}
+		r.waiting(t, 3)
 		r.computing(t, 0)
+		<-time.After(usersAlone - time.Millisecond)
+		r.waiting(t, 3) // none for the first time
+		<-time.After(time.Millisecond)
+		r.waiting(t, 2)
+		r.computing(t, 1)
+		(<-r.begun).end()
+		r.waiting(t, 1) // one at a time
+		r.computing(t, 1)
+		end()
+		r.waiting(t, 1)
+		for range 2 {
+			go r.begin(t.Context())
+		}
+		alsoEnd()
+		r.waiting(t, 2)
+		r.computing(t, 2) // one for each processor, until no further request came for a moment
+		<-time.After(afterwards)
+		r.waiting(t, 1)
+		r.computing(t, 3)
+		for range 4 {
+			(<-r.begun).end()
+		}
+		r.computing(t, 0)
+	})
+}
+
+func TestUsersAreAloneForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(3)
+		// alone checks for how long no reconcile begins beside a request.
+		alone := func(want time.Duration) {
+			t.Helper()
+			end := r.limit.UserRequest()
+			begins := time.Now()
+			r.begin(t.Context())
+			if got := time.Since(begins); got != want {
+				t.Errorf("A reconcile begins after %v, want %v", got, want)
+			}
+			(<-r.begun).end()
+			end()
+		}
+		alone(usersAlone)
+		alone(0)
+		<-time.After(usersAlone / 4)
+		alone(usersAlone / 4)
+		<-time.After(time.Hour)
+		alone(usersAlone)
+
+		// Each request has what earlier ones left.
+		<-time.After(usersAlone)
+		for range 4 {
+			end := r.limit.UserRequest()
+			<-time.After(usersAlone / 5)
+			end()
+		}
+		alone(usersAlone / 5)
 	})
 }
 
