@@ -107,9 +107,13 @@ func Link(config *app.Config, own *Groups, further Builder, wrap func(http.Handl
 		}
 		next = claims
 	}
+	taken := documents.Take(completed.KubeAPIs.ControlPlane.Generic.Config)
 	builtin, err := completed.KubeAPIs.New(next)
 	if err != nil {
 		return nil, fmt.Errorf("building the server of built-in kinds: %w", err)
+	}
+	if err := taken.Serve("kube-apiserver", builtin.ControlPlane.GenericAPIServer); err != nil {
+		return nil, err
 	}
 	var local genericapiserver.DelegationTarget = builtin.ControlPlane.GenericAPIServer
 	if own != nil {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/informers"
 	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
 )
 
 // Host is what the server of a native group shares with that of the built-in kinds.
@@ -44,9 +46,13 @@ func (h Host) Server(name string, config genericapiserver.Config, next genericap
 	completed := recommended.Complete()
 	// The aggregator in front lists all groups.
 	completed.EnableDiscovery = false
+	taken := documents.Take(completed.Config)
 	server, err := completed.New(name, next)
 	if err != nil {
 		return nil, fmt.Errorf("building the %s: %w", name, err)
+	}
+	if err := taken.Serve(name, server); err != nil {
+		return nil, fmt.Errorf("serving the documents of the %s: %w", name, err)
 	}
 	return server, nil
 }
