@@ -12,15 +12,15 @@ import (
 
 const (
 	// idleHeap and busyHeap are what the heap may grow to before garbage is collected, unless more than that is live. An
-	// idle control plane has 120 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
+	// idle control plane has 100 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
 	// its time went into collecting.
-	idleHeap = 200 << 20
-	busyHeap = 310 << 20
+	idleHeap = 160 << 20
+	busyHeap = 260 << 20
 	// The shares are by how much, in percent, the heap may outgrow usualLive when that is more. What has been busy for
 	// longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick. With more that is live
 	// the heap may outgrow it by more, but only by the square root: objects that last end up all over the memory that a
 	// burst took, so that none of it can be given back.
-	usualLive = 150 << 20
+	usualLive = 110 << 20
 	idleShare = 40
 	busyShare = 75
 	longShare = 100
