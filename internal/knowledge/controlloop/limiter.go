@@ -26,14 +26,16 @@ type Limiter struct {
 	longest time.Duration
 
 	mu      sync.Mutex
-	users   int     // requests of users that are being answered
 	used    int     // more than slots after a Pause
 	waiting []*Slot // in the order in which they came
-	// alone is for how long no work began beside requests of users, as of changed, when users became or ceased to be 0. It is regained in as
-	// much time without such requests.
+	users   int     // requests of users that are being answered
+	// busy is true while there are any, and between them if there were several together.
+	busy, together bool
+	// alone is for how long no work began beside requests of users, as of changed, when busy did. It is regained in as much time without such
+	// requests.
 	alone   time.Duration
 	changed time.Time
-	again   clock.Timer // when there are more slots, although no request of a user ends
+	again   clock.Timer // when there are more slots, although nothing ends
 }
 
 // usersAlone is for how long no work begins beside requests of users. In this time a burst of some hundred requests is answered, which takes
@@ -41,8 +43,11 @@ type Limiter struct {
 // takes that much longer, once.
 const usersAlone = 2 * time.Second
 
-// afterwards is for how long after a request of a user there is one slot for each processor: clients that send one request after another
-// have none here for a moment, and what begins in it delays the next.
+// between is for how long requests of users that were answered together may be gone until their time ends: several clients that send one
+// request after another have none here for a moment, and what begins in it delays the next. A single client does not compete with itself.
+const between = 20 * time.Millisecond
+
+// afterwards is for how long after requests of users there is one slot for each processor, so that not all of what waits delays the next.
 const afterwards = 50 * time.Millisecond
 
 // NewLimiter returns a limiter with a number of slots for each processor. Work that has lasted for longest releases its slot.
@@ -55,19 +60,36 @@ func NewLimiter(clk clock.WithDelayedExecution, perProcessor int, longest time.D
 func (l *Limiter) UserRequest() (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.users++; l.users == 1 {
+	l.users++
+	l.together = l.together || l.users > 1
+	if !l.busy {
+		l.busy = true
 		l.alone = max(0, l.alone-l.change())
-		l.later(usersAlone - l.alone)
 	}
+	l.later(usersAlone-l.alone-l.clock.Since(l.changed), l.grant)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.users--; l.users == 0 {
-			l.alone = min(usersAlone, l.alone+l.change())
-			l.later(afterwards)
-			l.grant()
+		if l.users--; l.users > 0 {
+			return
+		}
+		if l.together {
+			l.later(between, l.leave)
+		} else {
+			l.leave()
 		}
 	}
+}
+
+// leave ends the time of requests of users. The lock is held.
+func (l *Limiter) leave() {
+	if l.users > 0 || !l.busy {
+		return
+	}
+	l.busy, l.together = false, false
+	l.alone = min(usersAlone, l.alone+l.change())
+	l.later(afterwards, l.grant)
+	l.grant()
 }
 
 // change sets changed, and returns how long ago it was. The lock is held.
@@ -77,15 +99,15 @@ func (l *Limiter) change() time.Duration {
 	return now.Sub(l.changed)
 }
 
-// later grants slots after a time. The lock is held.
-func (l *Limiter) later(after time.Duration) {
+// later calls f, with the lock held, after a time. The lock is held.
+func (l *Limiter) later(after time.Duration, f func()) {
 	if l.again != nil {
 		l.again.Stop()
 	}
-	l.again = l.clock.AfterFunc(after, func() {
+	l.again = l.clock.AfterFunc(max(0, after), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.grant()
+		f()
 	})
 }
 
@@ -137,9 +159,9 @@ func (l *Limiter) queued() int {
 func (l *Limiter) grant() {
 	slots, since := l.slots, l.clock.Since(l.changed)
 	switch {
-	case l.users > 0 && since < usersAlone-l.alone:
+	case l.busy && since < usersAlone-l.alone:
 		slots = 0
-	case l.users > 0:
+	case l.busy:
 		slots = l.besideUsers
 	case since < afterwards:
 		slots = l.afterUsers

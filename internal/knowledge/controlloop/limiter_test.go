@@ -161,6 +161,8 @@ func TestFewerComputeWhileUsersAreAnswered(t *testing.T) {
 			go r.begin(t.Context())
 		}
 		alsoEnd()
+		r.waiting(t, 3) // further requests may come
+		<-time.After(between)
 		r.waiting(t, 2)
 		r.computing(t, 2) // one for each processor, until no further request came for a moment
 		<-time.After(afterwards)
@@ -203,6 +205,35 @@ func TestUsersAreAloneForABoundedTime(t *testing.T) {
 			end()
 		}
 		alone(usersAlone / 5)
+	})
+}
+
+// TestSeveralClientsAreAloneBetweenTheirRequests: for a bounded time, too.
+func TestSeveralClientsAreAloneBetweenTheirRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(3)
+		ctx, stop := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			for ctx.Err() == nil {
+				end, alsoEnd := r.limit.UserRequest(), r.limit.UserRequest()
+				end()
+				alsoEnd()
+				<-time.After(between / 2)
+			}
+		}()
+		synctest.Wait()
+		begins := time.Now()
+		for range 2 { // once: the second begins at once
+			r.begin(t.Context())
+			if got := time.Since(begins); got != usersAlone {
+				t.Errorf("A reconcile begins after %v, want %v", got, usersAlone)
+			}
+			(<-r.begun).end()
+		}
+		stop()
+		<-gone
 	})
 }
 
