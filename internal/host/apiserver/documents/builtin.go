@@ -82,8 +82,8 @@ func (b *Builtin) build(services []*restful.WebService) (*spec.Swagger, error) {
 	return tree, nil
 }
 
-// release empties the trees of version 3, whose holders never release them, and drops the definitions from which they were built. The list of documents has the hash of each, so when it was answered
-// all are encoded, and only what was encoded is sent.
+// release empties the trees of version 3, whose holders never release them, and drops the definitions from which they were built. The list of
+// documents has the hash of each, so when it was answered all are encoded, and only what was encoded is sent.
 func (b *Builtin) release(service *handler3.OpenAPIService) error {
 	if service == nil {
 		return nil
