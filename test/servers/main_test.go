@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -259,6 +260,8 @@ func (s *servers) convergesIn(t *testing.T, through, member *fleettest.Part) map
 		for key, want := range wanted {
 			if got := present[key]; got.Data["version"] != want.Data["version"] {
 				return fmt.Errorf("%s has version %q, want %q", key, got.Data["version"], want.Data["version"])
+			} else if got.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] == "" {
+				return fmt.Errorf("%s was made while its template had lost its policy to an update, and is written again", key)
 			}
 		}
 		later, err := s.list(ctx, through) // it has what each copy was made of
