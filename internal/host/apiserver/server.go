@@ -309,7 +309,7 @@ func (s *Server) serve(running context.Context, following *sync.WaitGroup, confi
 			return s.cfg.Group(host, next)
 		}
 	}
-	linked, err := chain.Link(config, own, further, s.wrap)
+	linked, err := chain.Link(config, own, further, s.wrap) //nolint:contextcheck // the hooks of a server get its context when it starts
 	if err != nil {
 		return err
 	}
