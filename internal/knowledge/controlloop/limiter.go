@@ -20,7 +20,8 @@ import (
 type Limiter struct {
 	clock clock.WithDelayedExecution
 	slots int
-	// besideUsers is how many slots there are while requests of users are answered, after usersAlone, and afterUsers until afterwards.
+	// besideUsers is how many slots there are while requests of users are answered for longer than usersAlone; afterUsers is how many there are
+	// for the time afterwards.
 	besideUsers, afterUsers int
 	// longest is for how long work has its slot at a time.
 	longest time.Duration
@@ -31,8 +32,8 @@ type Limiter struct {
 	users   int     // requests of users that are being answered
 	// busy is true while there are any, and between them if there were several together.
 	busy, together bool
-	// alone is for how long no work began beside requests of users, as of changed, when busy did. It is regained in as much time without such
-	// requests.
+	// alone is for how long no work began beside requests of users, up to changed, the time of the last change of busy. It decreases by the time
+	// without such requests.
 	alone   time.Duration
 	changed time.Time
 	again   clock.Timer // when there are more slots, although nothing ends

@@ -30,7 +30,8 @@ type Builtin struct {
 	trees []*spec3.OpenAPI
 }
 
-// Take takes the documents out of the hands of the server that config is for. Call it after config is complete, and before the server is made.
+// Take changes config so that its server does not build the document of version 2, and records the trees that it builds of version 3. Call it
+// after config is complete, and before the server is made.
 func Take(config *genericapiserver.Config) *Builtin {
 	v3 := *config.OpenAPIV3Config
 	b := &Builtin{v2: config.OpenAPIConfig, v3: [2]*common.OpenAPIV3Config{config.OpenAPIV3Config, &v3}}
@@ -51,7 +52,7 @@ func Take(config *genericapiserver.Config) *Builtin {
 	return b
 }
 
-// Serve has the server answer /openapi/v2, and release what it keeps for /openapi/v3 once it runs. The document of version 2 is built when it
+// Serve adds a handler of /openapi/v2 to the server, and a hook that releases what it keeps for /openapi/v3. The document of version 2 is built when it
 // is requested: the clients of today read version 3. The name is that of the server among those of the process.
 func (b *Builtin) Serve(name string, server *genericapiserver.GenericAPIServer) error {
 	service := handler.NewOpenAPIServiceLazy(&onDemand{tag: string(uuid.NewUUID()), build: func() (*spec.Swagger, error) {
