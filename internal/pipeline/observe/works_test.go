@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -322,16 +323,20 @@ func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
 			meta.RemoveStatusCondition(&status.Conditions, workv1alpha1.WorkApplied)
 		},
 	} {
-		before, after := &workv1alpha1.Work{}, &workv1alpha1.Work{}
 		if err := s.reports.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.hub.Get(t.Context(), theWork, before); err != nil {
-			t.Fatal(err)
-		}
-		before.DeepCopyInto(after)
-		empty(&after.Status)
-		if err := s.hub.Status().Update(t.Context(), after); err != nil {
+		var before, after *workv1alpha1.Work
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // with a write of the writer
+			before = &workv1alpha1.Work{}
+			if err := s.hub.Get(t.Context(), theWork, before); err != nil {
+				return err
+			}
+			after = before.DeepCopy()
+			empty(&after.Status)
+			return s.hub.Status().Update(t.Context(), after)
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		s.reports.Handler().OnUpdate(before, after)
