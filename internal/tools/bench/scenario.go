@@ -49,22 +49,7 @@ func newStand(ctx context.Context, f *fleet.Fleet) (s *Stand, err error) {
 			return s, err
 		}
 	}
-	if err := fleet.CreateNamespace(ctx, s.Top, nil); err != nil {
-		return s, err
-	}
-	return s, s.awaitCreations(ctx)
-}
-
-// awaitCreations makes a write that changes nothing. The API server delays each creation of a custom resource by two seconds within the first two
-// seconds after its definition, which is new in a control plane that has just started for the first time.
-func (s *Stand) awaitCreations(ctx context.Context) error {
-	const name = "not-stored"
-	_, err := s.Top.Dynamic.Resource(fleet.Policies).Namespace(fleet.Namespace).Create(ctx, fleet.Duplicated(name, fleet.SelectDeployment(name)),
-		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil {
-		return fmt.Errorf("creating a policy without storing it: %w", err)
-	}
-	return nil
+	return s, fleet.PrepareNamespace(ctx, s.Top)
 }
 
 // close ends what watches the clusters.
