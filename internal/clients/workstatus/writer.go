@@ -83,7 +83,7 @@ type report struct {
 
 const (
 	// lateness is how many times the time by which writes are late is added to the window, up to longest.
-	lateness = 4
+	lateness = 10
 	longest  = time.Second
 	// smoothing is how many writes the average of late follows.
 	smoothing = 16

@@ -220,7 +220,8 @@ func TestHoldingBack(t *testing.T) {
 			t.Errorf("%s: holds back %s, want %s", reason, got, want)
 		}
 	}
-	underWay, silent, stable := Summary{}, Summary{Silent: true}, Summary{Stable: true}
+	one := make([]workv1alpha2.AggregatedStatusItem, 1)
+	underWay, silent, stable := Summary{Items: one}, Summary{Silent: true, Items: one}, Summary{Stable: true, Items: one}
 	expect("at first", p.hold(request, underWay), quiet)
 	step(200 * ms)
 	p.changed(request)
@@ -240,6 +241,7 @@ func TestHoldingBack(t *testing.T) {
 	expect("with no member reporting", p.hold(request, silent), silence)
 	step(silence)
 	expect("with no member reporting for long", p.hold(request, silent), 0)
+	expect("with the first report after a long time", p.hold(request, underWay), quiet)
 	expect("a new generation", p.holdGeneration(request, 2), quiet)
 	step(quiet)
 	expect("the same generation later", p.holdGeneration(request, 2), 0)
@@ -249,12 +251,13 @@ func TestHoldingBack(t *testing.T) {
 func TestManySilentBindingsWaitLonger(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	p := newPace(clock)
-	silent, stable := Summary{Silent: true}, Summary{Stable: true}
+	two := make([]workv1alpha2.AggregatedStatusItem, 2)
+	silent, stable := Summary{Silent: true, Items: two}, Summary{Stable: true, Items: two}
 	request := func(i int) Request { return Request{"shop", fmt.Sprint(i)} }
 	for i := range 101 {
 		p.hold(request(i), silent)
 	}
-	if got, want := p.hold(request(0), silent), silence+100*silentShare; got != want {
+	if got, want := p.hold(request(0), silent), silence+200*silentShare; got != want {
 		t.Errorf("one of 101 is held back %s, want %s", got, want)
 	}
 	for i := 1; i <= 50; i++ {
@@ -272,8 +275,62 @@ func TestManySilentBindingsWaitLonger(t *testing.T) {
 	for i := range 5000 {
 		p.hold(request(i), silent)
 	}
+	if got := p.hold(Request{"bank", "web"}, silent); got != silence {
+		t.Errorf("one of another namespace is held back %s, want %s", got, silence)
+	}
 	if got := p.hold(request(0), silent); got != longestSilence {
 		t.Errorf("one of 5,000 is held back %s, want %s", got, longestSilence)
+	}
+}
+
+func TestManyUnstableBindingsWaitLonger(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	p := newPace(clock)
+	two := make([]workv1alpha2.AggregatedStatusItem, 2)
+	unstable, stable := Summary{Items: two}, Summary{Stable: true, Items: two}
+	request := func(i int) Request { return Request{"shop", fmt.Sprint(i)} }
+	for i := range 51 {
+		p.hold(request(i), unstable)
+	}
+	if got, want := p.hold(request(0), unstable), quiet+100*quietShare; got != want {
+		t.Errorf("one of 51 is held back %s after a change, want %s", got, want)
+	}
+	clock.SetTime(clock.Now().Add(patience + 100*patienceShare - time.Millisecond))
+	p.changed(request(0))
+	if got := p.hold(request(0), unstable); got != time.Millisecond {
+		t.Errorf("one of 51 that changes all the time is held back %s more, want 1ms", got)
+	}
+	if got := p.hold(Request{"bank", "web"}, unstable); got != quiet {
+		t.Errorf("one of another namespace is held back %s, want %s", got, quiet)
+	}
+	p.wrote(request(0)) // it stays unstable
+	for i := 1; i <= 40; i++ {
+		p.hold(request(i), stable)
+	}
+	for i := 41; i <= 50; i++ {
+		p.forget(request(i))
+	}
+	p.hold(request(0), stable)
+	if got := p.hold(request(0), unstable); got != quiet {
+		t.Errorf("alone it is held back %s, want %s", got, quiet)
+	}
+	for i := range 5000 {
+		p.hold(request(i), unstable)
+	}
+	if got := p.hold(request(0), unstable); got != longestQuiet {
+		t.Errorf("one of 5,000 is held back %s after a change, want %s", got, longestQuiet)
+	}
+	clock.SetTime(clock.Now().Add(longestPatience - time.Millisecond))
+	p.changed(request(0))
+	if got := p.hold(request(0), unstable); got != time.Millisecond {
+		t.Errorf("one of 5,000 that changes all the time is held back %s more, want 1ms", got)
+	}
+	for i := range 5000 {
+		p.forget(request(i))
+	}
+	p.forget(Request{"bank", "web"})
+	if len(p.waiting) > 0 || len(p.tracks) > 0 {
+		t.Errorf("left of bindings that are gone: %v, %d tracks", p.waiting, len(p.tracks))
 	}
 }
 

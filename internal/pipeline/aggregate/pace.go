@@ -14,16 +14,22 @@ const (
 	slowest = time.Second
 	// idle is how long a binding must be quiet to be quick again.
 	idle = 3 * time.Second
-	// quiet is the time without a change after which an unstable summary is written.
-	quiet = 500 * time.Millisecond
-	// patience bounds how long an unstable summary is not written.
-	patience = 2 * time.Second
+	// quiet is the time without a change after which an unstable summary is written, and longestQuiet while there are many of them.
+	quiet        = 500 * time.Millisecond
+	longestQuiet = 2 * time.Second
+	// patience bounds how long an unstable summary is not written, and longestPatience while there are many of them: with all processors busy, the
+	// members report one after the other, and a status written for each of them makes all of them later.
+	patience        = 2 * time.Second
+	longestPatience = 10 * time.Second
+	// quietShare and patienceShare are what each cluster of a further unstable binding adds.
+	quietShare    = 5 * time.Millisecond
+	patienceShare = 25 * time.Millisecond
 	// silence is how long a summary is not written in which no cluster reports, and longestSilence how long while there are many of them:
 	// the members are busy then, and writes without content would add to the load.
 	silence        = 5 * time.Second
 	longestSilence = time.Minute
-	// silentShare is what each further silent binding adds.
-	silentShare = 20 * time.Millisecond
+	// silentShare is what each cluster of a further silent binding adds.
+	silentShare = 10 * time.Millisecond
 )
 
 // pace decides how soon the changes of a binding are written: nearly at once if they are rare, more slowly the longer they go on, as in a
@@ -33,8 +39,12 @@ type pace struct {
 
 	mu     sync.Mutex
 	tracks map[Request]*track
-	silent int // the number of tracks that are silent and not written yet
+	// waiting counts the tracks of each namespace: what one tenant does delays nothing of another.
+	waiting map[string]waiting
 }
+
+// waiting is how many clusters the unstable bindings have, and those of them that are silent and not written yet.
+type waiting struct{ unstable, silent int }
 
 type track struct {
 	lastWrite  time.Time
@@ -42,15 +52,15 @@ type track struct {
 	streak     int
 	// unstableSince is zero while the summary is stable.
 	unstableSince time.Time
-	// silent is true if no cluster had reported at the last reconcile.
-	silent bool
+	// counted is its part of what is waiting in its namespace. It is silent if no cluster had reported at the last reconcile.
+	counted waiting
 	// generation of the binding as last seen, and since when.
 	generation      int64
 	generationSince time.Time
 }
 
 func newPace(clock clock.PassiveClock) *pace {
-	return &pace{clock: clock, tracks: map[Request]*track{}}
+	return &pace{clock: clock, tracks: map[Request]*track{}, waiting: map[string]waiting{}}
 }
 
 // window returns how long changes are gathered before a binding is reconciled.
@@ -78,7 +88,7 @@ func (p *pace) wrote(request Request) {
 	}
 	t.streak++
 	t.lastWrite = p.clock.Now()
-	p.setSilent(t, false)
+	p.count(request, t, waiting{unstable: t.counted.unstable})
 }
 
 // changed records a change of a binding.
@@ -93,24 +103,32 @@ func (p *pace) hold(request Request, summary Summary) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
-	p.setSilent(t, summary.Silent && !summary.Stable)
 	if summary.Stable {
+		p.count(request, t, waiting{})
 		t.unstableSince = time.Time{}
 		return 0
 	}
-	now := p.clock.Now()
-	if t.unstableSince.IsZero() {
-		t.unstableSince = now
-	}
+	counted := waiting{unstable: len(summary.Items)}
 	if summary.Silent {
-		wait := min(silence+time.Duration(p.silent-1)*silentShare, longestSilence)
-		return max(0, wait-now.Sub(t.unstableSince))
+		counted.silent = counted.unstable
+	}
+	if reportsFirst := t.counted.silent > 0 && !summary.Silent; reportsFirst || t.unstableSince.IsZero() {
+		t.unstableSince = p.clock.Now()
+	}
+	p.count(request, t, counted)
+	all := p.waiting[request.Namespace]
+	if summary.Silent {
+		wait := min(silence+time.Duration(all.silent-counted.silent)*silentShare, longestSilence)
+		return max(0, wait-p.clock.Since(t.unstableSince))
 	}
 	since := t.unstableSince
 	if t.lastChange.After(since) {
 		since = t.lastChange
 	}
-	return max(0, min(quiet-now.Sub(since), patience-now.Sub(t.unstableSince)))
+	others := time.Duration(all.unstable - counted.unstable)
+	rest := min(quiet+others*quietShare, longestQuiet) - p.clock.Since(since)
+	bound := min(patience+others*patienceShare, longestPatience) - p.clock.Since(t.unstableSince)
+	return max(0, min(rest, bound))
 }
 
 // holdGeneration returns how much longer a new generation of the binding is not confirmed while nothing else changes: render may not be
@@ -129,20 +147,22 @@ func (p *pace) forget(request Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t, ok := p.tracks[request]; ok {
-		p.setSilent(t, false)
+		p.count(request, t, waiting{})
 	}
 	delete(p.tracks, request)
 }
 
-// setSilent counts the bindings that report nothing. It is called with the lock held.
-func (p *pace) setSilent(t *track, silent bool) {
-	switch {
-	case silent && !t.silent:
-		p.silent++
-	case !silent && t.silent:
-		p.silent--
+// count sets what a track is counted as. It is called with the lock held.
+func (p *pace) count(request Request, t *track, now waiting) {
+	all := p.waiting[request.Namespace]
+	all.unstable += now.unstable - t.counted.unstable
+	all.silent += now.silent - t.counted.silent
+	t.counted = now
+	if all == (waiting{}) {
+		delete(p.waiting, request.Namespace)
+		return
 	}
-	t.silent = silent
+	p.waiting[request.Namespace] = all
 }
 
 func (p *pace) track(request Request) *track {
