@@ -52,7 +52,9 @@ type track struct {
 	streak     int
 	// unstableSince is zero while the summary is stable.
 	unstableSince time.Time
-	// counted is its part of what is waiting in its namespace. It is silent if no cluster had reported at the last reconcile.
+	// silent is true if no cluster had reported at the last reconcile.
+	silent bool
+	// counted is its part of what is waiting in its namespace.
 	counted waiting
 	// generation of the binding as last seen, and since when.
 	generation      int64
@@ -103,6 +105,8 @@ func (p *pace) hold(request Request, summary Summary) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.track(request)
+	reportsFirst := t.silent && !summary.Silent
+	t.silent = summary.Silent
 	if summary.Stable {
 		p.count(request, t, waiting{})
 		t.unstableSince = time.Time{}
@@ -112,7 +116,7 @@ func (p *pace) hold(request Request, summary Summary) time.Duration {
 	if summary.Silent {
 		counted.silent = counted.unstable
 	}
-	if reportsFirst := t.counted.silent > 0 && !summary.Silent; reportsFirst || t.unstableSince.IsZero() {
+	if reportsFirst || t.unstableSince.IsZero() {
 		t.unstableSince = p.clock.Now()
 	}
 	p.count(request, t, counted)
