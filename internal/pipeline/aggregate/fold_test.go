@@ -242,6 +242,7 @@ func TestHoldingBack(t *testing.T) {
 	step(silence)
 	expect("with no member reporting for long", p.hold(request, silent), 0)
 	p.wrote(request)
+	p.changed(request)
 	expect("with the first report after a long time", p.hold(request, underWay), quiet)
 	expect("a new generation", p.holdGeneration(request, 2), quiet)
 	step(quiet)

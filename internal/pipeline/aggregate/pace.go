@@ -116,8 +116,11 @@ func (p *pace) hold(request Request, summary Summary) time.Duration {
 	if summary.Silent {
 		counted.silent = counted.unstable
 	}
-	if reportsFirst || t.unstableSince.IsZero() {
+	if t.unstableSince.IsZero() {
 		t.unstableSince = p.clock.Now()
+	}
+	if reportsFirst && t.lastChange.After(t.unstableSince) {
+		t.unstableSince = t.lastChange // the report
 	}
 	p.count(request, t, counted)
 	all := p.waiting[request.Namespace]
