@@ -331,8 +331,8 @@ func TestManyUnstableBindingsWaitLonger(t *testing.T) {
 		p.forget(request(i))
 	}
 	p.forget(Request{"bank", "web"})
-	if len(p.waiting) > 0 || len(p.tracks) > 0 {
-		t.Errorf("left of bindings that are gone: %v, %d tracks", p.waiting, len(p.tracks))
+	if len(p.incomplete) > 0 || len(p.tracks) > 0 {
+		t.Errorf("left of bindings that are gone: %v, %d tracks", p.incomplete, len(p.tracks))
 	}
 }
 

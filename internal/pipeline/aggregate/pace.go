@@ -39,12 +39,12 @@ type pace struct {
 
 	mu     sync.Mutex
 	tracks map[Request]*track
-	// waiting counts the tracks of each namespace: what one tenant does delays nothing of another.
-	waiting map[string]waiting
+	// incomplete has the clusters of the bindings of each namespace: those of another namespace, which may be another tenant's, delay nothing.
+	incomplete map[string]clusters
 }
 
-// waiting is how many clusters the unstable bindings have, and those of them that are silent and not written yet.
-type waiting struct{ unstable, silent int }
+// clusters is how many target clusters unstable bindings have, and those of them that are silent and not written yet.
+type clusters struct{ unstable, silent int }
 
 type track struct {
 	lastWrite  time.Time
@@ -54,15 +54,15 @@ type track struct {
 	unstableSince time.Time
 	// silent is true if no cluster had reported at the last reconcile.
 	silent bool
-	// counted is its part of what is waiting in its namespace.
-	counted waiting
+	// counted is its part of the clusters of its namespace.
+	counted clusters
 	// generation of the binding as last seen, and since when.
 	generation      int64
 	generationSince time.Time
 }
 
 func newPace(clock clock.PassiveClock) *pace {
-	return &pace{clock: clock, tracks: map[Request]*track{}, waiting: map[string]waiting{}}
+	return &pace{clock: clock, tracks: map[Request]*track{}, incomplete: map[string]clusters{}}
 }
 
 // window returns how long changes are gathered before a binding is reconciled.
@@ -90,7 +90,7 @@ func (p *pace) wrote(request Request) {
 	}
 	t.streak++
 	t.lastWrite = p.clock.Now()
-	p.count(request, t, waiting{unstable: t.counted.unstable})
+	p.count(request, t, clusters{unstable: t.counted.unstable})
 }
 
 // changed records a change of a binding.
@@ -108,11 +108,11 @@ func (p *pace) hold(request Request, summary Summary) time.Duration {
 	reportsFirst := t.silent && !summary.Silent
 	t.silent = summary.Silent
 	if summary.Stable {
-		p.count(request, t, waiting{})
+		p.count(request, t, clusters{})
 		t.unstableSince = time.Time{}
 		return 0
 	}
-	counted := waiting{unstable: len(summary.Items)}
+	counted := clusters{unstable: len(summary.Items)}
 	if summary.Silent {
 		counted.silent = counted.unstable
 	}
@@ -120,22 +120,26 @@ func (p *pace) hold(request Request, summary Summary) time.Duration {
 		t.unstableSince = p.clock.Now()
 	}
 	if reportsFirst && t.lastChange.After(t.unstableSince) {
-		t.unstableSince = t.lastChange // the report
+		t.unstableSince = t.lastChange // the time of the report
 	}
 	p.count(request, t, counted)
-	all := p.waiting[request.Namespace]
+	all := p.incomplete[request.Namespace]
 	if summary.Silent {
-		wait := min(silence+time.Duration(all.silent-counted.silent)*silentShare, longestSilence)
-		return max(0, wait-p.clock.Since(t.unstableSince))
+		return max(0, extended(silence, silentShare, longestSilence, all.silent-counted.silent)-p.clock.Since(t.unstableSince))
 	}
 	since := t.unstableSince
 	if t.lastChange.After(since) {
 		since = t.lastChange
 	}
-	others := time.Duration(all.unstable - counted.unstable)
-	rest := min(quiet+others*quietShare, longestQuiet) - p.clock.Since(since)
-	bound := min(patience+others*patienceShare, longestPatience) - p.clock.Since(t.unstableSince)
-	return max(0, min(rest, bound))
+	others := all.unstable - counted.unstable
+	return max(0, min(
+		extended(quiet, quietShare, longestQuiet, others)-p.clock.Since(since),
+		extended(patience, patienceShare, longestPatience, others)-p.clock.Since(t.unstableSince)))
+}
+
+// extended is a duration with a share for each cluster of other bindings, and at most the longest.
+func extended(duration, share, longest time.Duration, others int) time.Duration {
+	return min(duration+time.Duration(others)*share, longest)
 }
 
 // holdGeneration returns how much longer a new generation of the binding is not confirmed while nothing else changes: render may not be
@@ -154,22 +158,22 @@ func (p *pace) forget(request Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t, ok := p.tracks[request]; ok {
-		p.count(request, t, waiting{})
+		p.count(request, t, clusters{})
 	}
 	delete(p.tracks, request)
 }
 
-// count sets what a track is counted as. It is called with the lock held.
-func (p *pace) count(request Request, t *track, now waiting) {
-	all := p.waiting[request.Namespace]
+// count replaces what a track adds to the clusters of its namespace. It is called with the lock held.
+func (p *pace) count(request Request, t *track, now clusters) {
+	all := p.incomplete[request.Namespace]
 	all.unstable += now.unstable - t.counted.unstable
 	all.silent += now.silent - t.counted.silent
 	t.counted = now
-	if all == (waiting{}) {
-		delete(p.waiting, request.Namespace)
+	if all == (clusters{}) {
+		delete(p.incomplete, request.Namespace)
 		return
 	}
-	p.waiting[request.Namespace] = all
+	p.incomplete[request.Namespace] = all
 }
 
 func (p *pace) track(request Request) *track {

@@ -327,7 +327,7 @@ func TestAStatusThatWasEmptiedIsWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		var before, after *workv1alpha1.Work
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // with a write of the writer
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the writer may write meanwhile
 			before = &workv1alpha1.Work{}
 			if err := s.hub.Get(t.Context(), theWork, before); err != nil {
 				return err
