@@ -46,7 +46,7 @@ func New(host native.Host, next genericapiserver.DelegationTarget) (*genericapis
 	group.NegotiatedSerializer = native.WithoutProtobuf{NegotiatedSerializer: group.NegotiatedSerializer}
 	var written []local.Kind
 	for _, kind := range kinds {
-		stored, err := host.Store(kind.gv, codecs.LegacyCodec(kind.gv), config) // as JSON
+		stored, err := host.Store(kind.gv, newStorageCodec(codecs.LegacyCodec(kind.gv), kind), config) // as JSON
 		if err != nil {
 			return nil, nil, err
 		}
