@@ -9,5 +9,6 @@
 //
 // Owns: the field manager "flagship" on templates. It decides nothing about their content.
 //
-// Never: caches a full object, writes what its caller did not pass, or notifies of changes of the status only.
+// Never: keeps full objects other than the last few that were read or written, writes what its caller did not pass, or notifies of changes of
+// the status only.
 package hubstore

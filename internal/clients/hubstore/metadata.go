@@ -55,6 +55,12 @@ type Reader interface {
 	Get(context.Context, Ref) (*unstructured.Unstructured, error)
 }
 
+// VersionReader also reads templates in versions that a watch has seen. *Store is one.
+type VersionReader interface {
+	Reader
+	Read(ctx context.Context, ref Ref, notBefore string) (*unstructured.Unstructured, error)
+}
+
 // Present returns the metadata of a template; nil if it does not exist or is being deleted. One that is not in the cache is read from
 // the API server, so that a start never costs a running copy.
 func Present(ctx context.Context, templates Reader, ref Ref) (*metav1.PartialObjectMetadata, error) {

@@ -45,7 +45,8 @@ type Config struct {
 	Loop *controlloop.Loop
 }
 
-// Store is the set of all templates. Meta and List read from the cache, all other methods from the API server.
+// Store is the set of all templates. Meta and List read from the cache, Read from what was read or written last, and
+// all other methods from the API server.
 type Store struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
@@ -65,6 +66,8 @@ type Store struct {
 	// deleted has the UIDs of the last objects whose deletion a watch reported. It is kept since every deletion of a binding and of its
 	// Works depends on whether the template is there, and the answer about one that is not would be a request each time.
 	deleted *lru.Cache
+	// contents serves Read.
+	contents contents
 
 	mu          sync.RWMutex
 	catalog     *catalog
@@ -94,6 +97,7 @@ func New(config Config) *Store {
 		used:        make(chan struct{}, 1),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
 		deleted:     lru.New(keptDeletions),
+		contents:    newContents(),
 		watches:     map[schema.GroupVersionKind]*watch{},
 	}
 	loop.WaitsFor("templates", s.synced)

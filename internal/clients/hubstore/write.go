@@ -22,10 +22,12 @@ func (s *Store) PatchMetadata(ctx context.Context, ref Ref, patch []byte) (*unst
 	if err != nil {
 		return nil, err
 	}
+	s.contents.drop(ref) // an error does not mean that nothing was written
 	obj, err := client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
 		return nil, fmt.Errorf("patching %s: %w", ref, err)
 	}
+	s.contents.keep(ref, obj)
 	s.cacheWritten(ref, obj)
 	return obj, nil
 }
@@ -72,10 +74,12 @@ func (s *Store) UpdateStatus(ctx context.Context, before, after *unstructured.Un
 	if err != nil {
 		return false, err
 	}
-	_, err = client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	s.contents.drop(ref) // an error does not mean that nothing was written
+	obj, err := client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if err != nil {
 		return false, fmt.Errorf("patching status of %s: %w", ref, err)
 	}
+	s.contents.keep(ref, obj)
 	return true, nil
 }
 
@@ -92,6 +96,7 @@ func (s *Store) Scale(ctx context.Context, ref Ref, meta *metav1.PartialObjectMe
 	if err != nil {
 		return fmt.Errorf("encoding the scale of %s: %w", ref, err)
 	}
+	s.contents.drop(ref)
 	if _, err = client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "scale"); err != nil {
 		return fmt.Errorf("scaling %s: %w", ref, err)
 	}

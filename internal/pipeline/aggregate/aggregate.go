@@ -37,7 +37,7 @@ type Request struct{ Namespace, Name string }
 // Templates is what the package needs of the store; *hubstore.Store has it.
 type Templates interface {
 	HasStatus(schema.GroupVersionKind) bool
-	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+	Read(ctx context.Context, ref hubstore.Ref, notBefore string) (*unstructured.Unstructured, error)
 	UpdateStatus(ctx context.Context, before, after *unstructured.Unstructured) (bool, error)
 }
 
@@ -302,7 +302,7 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 		return version, err
 	}
 	ref := hubstore.Ref{GroupVersionKind: gvk, Namespace: resource.Namespace, Name: resource.Name}
-	before, err := a.templates.Get(ctx, ref)
+	before, err := a.templates.Read(ctx, ref, resource.ResourceVersion)
 	if err != nil {
 		return version, client.IgnoreNotFound(err)
 	}

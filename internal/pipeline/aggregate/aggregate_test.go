@@ -129,7 +129,7 @@ func (*oneTemplate) Supports(schema.GroupVersionKind, configv1alpha1.Interpreter
 
 func (o *oneTemplate) HasStatus(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" }
 
-func (o *oneTemplate) Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error) {
+func (o *oneTemplate) Read(context.Context, hubstore.Ref, string) (*unstructured.Unstructured, error) {
 	o.reads++
 	if o.object == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, "web")

@@ -49,7 +49,7 @@ func (*panicking) Supports(schema.GroupVersionKind, configv1alpha1.InterpreterOp
 	return true
 }
 
-func (p *panicking) Get(_ context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
+func (p *panicking) Read(_ context.Context, ref hubstore.Ref, _ string) (*unstructured.Unstructured, error) {
 	u := deployment()
 	u.SetName(ref.Name)
 	return u, nil

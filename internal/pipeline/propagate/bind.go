@@ -153,7 +153,7 @@ func (p *propagator) content(ctx context.Context, c *claimant, binding workv1alp
 // object reads the whole template, once.
 func (p *propagator) object(ctx context.Context, c *claimant) (*unstructured.Unstructured, error) {
 	if c.obj == nil {
-		obj, err := p.templates.Get(ctx, c.ref)
+		obj, err := p.templates.Read(ctx, c.ref, c.meta.ResourceVersion)
 		if err != nil {
 			return nil, err
 		}

@@ -303,6 +303,10 @@ func (f *fakeTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.
 	return obj.DeepCopy(), nil
 }
 
+func (f *fakeTemplates) Read(ctx context.Context, ref hubstore.Ref, _ string) (*unstructured.Unstructured, error) {
+	return f.Get(ctx, ref)
+}
+
 func (f *fakeTemplates) PatchMetadata(_ context.Context, ref hubstore.Ref, patch []byte) (*unstructured.Unstructured, error) {
 	f.note("patch", "template "+ref.Name)
 	raw, err := f.objects[ref].MarshalJSON()

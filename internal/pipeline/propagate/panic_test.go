@@ -57,6 +57,10 @@ func (l *lockedTemplates) Get(ctx context.Context, ref hubstore.Ref) (*unstructu
 	return l.fakeTemplates.Get(ctx, ref)
 }
 
+func (l *lockedTemplates) Read(ctx context.Context, ref hubstore.Ref, _ string) (*unstructured.Unstructured, error) {
+	return l.Get(ctx, ref)
+}
+
 func (l *lockedTemplates) PatchMetadata(ctx context.Context, ref hubstore.Ref, patch []byte) (*unstructured.Unstructured, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

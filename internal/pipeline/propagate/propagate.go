@@ -44,6 +44,7 @@ type Templates interface {
 	Deleted(types.UID) bool
 	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
 	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
+	Read(ctx context.Context, ref hubstore.Ref, notBefore string) (*unstructured.Unstructured, error)
 	PatchMetadata(context.Context, hubstore.Ref, []byte) (*unstructured.Unstructured, error)
 }
 

@@ -47,7 +47,7 @@ var errNoID = errors.New("the binding has no permanent id")
 // Deps is what the package needs.
 type Deps struct {
 	// Templates reads templates. Required.
-	Templates hubstore.Reader
+	Templates hubstore.VersionReader
 	// Interpreter sets replicas and removes what does not go to members. Required.
 	Interpreter compose.Interpreter
 	// Conversion makes of a template what its clusters serve, after overrides. Nil: nothing is converted.
@@ -246,7 +246,8 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	if err := compose.CheckTemplate(binding); err != nil {
 		return nil, &compose.ForbiddenError{Cause: err}
 	}
-	obj, err := r.deps.Templates.Get(ctx, hubstore.TemplateOf(spec))
+	// A version that the binding was not made from yet is rendered again when it is.
+	obj, err := r.deps.Templates.Read(ctx, hubstore.TemplateOf(spec), spec.Resource.ResourceVersion)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -225,6 +225,10 @@ func (f fakeTemplates) Get(_ context.Context, ref hubstore.Ref) (*unstructured.U
 	return nil, fmt.Errorf("reading: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "templates"}, ref.Name))
 }
 
+func (f fakeTemplates) Read(ctx context.Context, ref hubstore.Ref, _ string) (*unstructured.Unstructured, error) {
+	return f.Get(ctx, ref)
+}
+
 func (f fakeTemplates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	obj, ok := f[ref]
 	if !ok {

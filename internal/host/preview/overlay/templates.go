@@ -172,6 +172,11 @@ func (t *Templates) Get(ctx context.Context, ref hubstore.Ref) (*unstructured.Un
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GroupVersionKind.Group, Resource: ref.GroupVersionKind.Kind}, ref.Name)
 }
 
+// Read is Get: no version in a preview is newer than the one it has.
+func (t *Templates) Read(ctx context.Context, ref hubstore.Ref, _ string) (*unstructured.Unstructured, error) {
+	return t.Get(ctx, ref)
+}
+
 // Subscribe has notify called for every template: at once for those that exist, then for each that changes.
 func (t *Templates) Subscribe(notify func(hubstore.Ref)) {
 	t.notify = append(t.notify, notify)
