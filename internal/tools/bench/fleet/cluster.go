@@ -85,6 +85,8 @@ type Cluster struct {
 	Kube    kubernetes.Interface
 	Dynamic dynamic.Interface
 
+	deployments cache.SharedIndexInformer
+
 	cancel  context.CancelFunc
 	closed  <-chan struct{}
 	running sync.WaitGroup
@@ -122,7 +124,8 @@ func Connect(ctx context.Context, cfg *rest.Config, hub bool) (*Cluster, error) 
 	watching, cancel := context.WithCancel(ctx)
 	s := &Cluster{Observer: newObserver(), Kube: kube, Dynamic: dyn, cancel: cancel, closed: watching.Done()}
 	typed := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(Namespace))
-	if _, err := typed.Apps().V1().Deployments().Informer().AddEventHandler(s.Handler("deployment")); err != nil {
+	s.deployments = typed.Apps().V1().Deployments().Informer()
+	if _, err := s.deployments.AddEventHandler(s.Handler("deployment")); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("watching deployments: %w", err)
 	}
@@ -147,7 +150,6 @@ func Connect(ctx context.Context, cfg *rest.Config, hub bool) (*Cluster, error) 
 
 // ReportReady stands in for a member's workload controllers: every Deployment is ready as soon as it is seen.
 func (s *Cluster) ReportReady(ctx context.Context) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(s.Kube, 0, informers.WithNamespace(Namespace))
 	todo := make(chan *appsv1.Deployment, 4096)
 	note := func(obj any) {
 		if d, ok := obj.(*appsv1.Deployment); ok && d.Status.ObservedGeneration != d.Generation {
@@ -157,7 +159,7 @@ func (s *Cluster) ReportReady(ctx context.Context) error {
 			}
 		}
 	}
-	_, err := factory.Apps().V1().Deployments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := s.deployments.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    note,
 		UpdateFunc: func(_, obj any) { note(obj) },
 	})
@@ -176,8 +178,6 @@ func (s *Cluster) ReportReady(ctx context.Context) error {
 			}
 		})
 	}
-	s.Run(factory)
-	factory.WaitForCacheSync(ctx.Done())
 	return nil
 }
 
