@@ -188,10 +188,25 @@ func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, fi
 		return fmt.Errorf("encoding the patch: %w", err)
 	}
 	released := obj.DeepCopyObject().(client.Object)
-	if err := c.Patch(ctx, released, client.RawPatch(types.JSONPatchType, patch), options...); client.IgnoreNotFound(err) != nil {
+	removal := removal{client.RawPatch(types.JSONPatchType, patch), obj.GetUID(), finalizer}
+	if err := c.Patch(ctx, released, removal, options...); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of %s: %w", describe(c, obj), err)
 	}
 	return nil
+}
+
+// removal is the patch that removes a finalizer. The client of this process has it change the object itself.
+type removal struct {
+	client.Patch
+	uid       types.UID
+	finalizer string
+}
+
+// Change removes the finalizer from the object that is stored, unless it is another one of the same name.
+func (r removal) Change(stored client.Object) {
+	if stored.GetUID() == r.uid {
+		stored.SetFinalizers(slices.DeleteFunc(slices.Clone(stored.GetFinalizers()), func(f string) bool { return f == r.finalizer }))
+	}
 }
 
 func describe(c client.Client, obj client.Object) string {

@@ -179,6 +179,24 @@ var steps = []struct {
 	{"delete with a wrong precondition", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error {
 		return c.Delete(ctx, w, client.Preconditions{UID: new(types.UID("other"))})
 	}},
+	{"remove a finalizer from an older version", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error {
+		w.Finalizers = append(w.Finalizers, "example.io/other")
+		if err := c.Update(ctx, w); err != nil {
+			return err
+		}
+		older := w.DeepCopy()
+		w.Labels["g"] = "7"
+		if err := c.Update(ctx, w); err != nil {
+			return err
+		}
+		if err := hubclient.RemoveFinalizer(ctx, c, older, "example.io/other"); err != nil {
+			return err
+		}
+		return c.Get(ctx, client.ObjectKeyFromObject(w), w)
+	}},
+	{"remove a finalizer that is not there", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error {
+		return hubclient.RemoveFinalizer(ctx, c, w, "example.io/other")
+	}},
 	{"delete with a finalizer", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error { return c.Delete(ctx, w) }},
 	{"remove the finalizer", func(ctx context.Context, c client.Client, w *workv1alpha1.Work) error {
 		return hubclient.RemoveFinalizer(ctx, c, w, "example.io/held")

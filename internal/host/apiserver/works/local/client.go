@@ -135,6 +135,9 @@ func (c *localClient) Patch(ctx context.Context, obj client.Object, patch client
 	return c.Client.Patch(ctx, obj, patch, options...)
 }
 
+// Changer is implemented by a patch that can change an object itself, for which the object need not be encoded and decoded.
+type Changer interface{ Change(stored client.Object) }
+
 // patch applies a JSON patch or a merge patch.
 func (c *localClient) patch(ctx context.Context, subresource string, obj client.Object, patch client.Patch) (bool, error) {
 	if kind := patch.Type(); kind != types.MergePatchType && kind != types.JSONPatchType {
@@ -143,6 +146,14 @@ func (c *localClient) patch(ctx context.Context, subresource string, obj client.
 	w, ok := c.begin(ctx, "patch", subresource, obj)
 	if !ok {
 		return false, nil
+	}
+	if changer, ok := patch.(Changer); ok {
+		out, err := w.change(ctx, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			next := old.DeepCopyObject().(client.Object)
+			changer.Change(next)
+			return next, nil
+		})
+		return c.finish(ctx, obj, out, err)
 	}
 	data, err := patch.Data(obj)
 	if err != nil {
