@@ -20,7 +20,7 @@ var goStatements = map[string]string{
 	"internal/tools/playground/child/child.go Bind":                 "it reads the standard input, which cannot be interrupted; the process ends",
 	"internal/tools/playground/child/process.go Spawn":              "Exited; it needs a thread of its own",
 	"internal/tools/bench/scale/hub.go profile":                     "the returned function waits for it",
-	"internal/tools/bench/profile.go Profile":                       "the returned function waits for it",
+	"internal/tools/bench/fleet/profile.go Profile":                 "the returned function waits for it",
 	"internal/host/controlplane/hub.go Start":                       "Wait waits for it",
 	"internal/host/controlplane/hub.go runTerm":                     "waited for, up to a limit when the server has ended: loops may wait for an answer of it",
 	"internal/host/apiserver/etcd/embedded.go launch":               "waited for unless etcd fails to start: it has no context",

@@ -255,7 +255,7 @@ func (s *Stand) measureClaims(ctx context.Context, r *ClaimResult, run func() er
 type heap struct{ Live, allocated int64 }
 
 func (s *Stand) Heap(ctx context.Context) (heap, error) {
-	text, err := s.Top.Kube.Discovery().RESTClient().Get().AbsPath(heapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
+	text, err := s.Top.Kube.Discovery().RESTClient().Get().AbsPath(fleet.HeapProfile).Param("gc", "1").Param("debug", "1").DoRaw(ctx)
 	if err != nil {
 		return heap{}, fmt.Errorf("reading the state of the heap: %w", err)
 	}

@@ -78,7 +78,7 @@ func (s *Stand) many(ctx context.Context, n int, profiles string) (Result, error
 		return Result{}, err
 	}
 	if profiles != "" {
-		if err := s.fetch(ctx, heapProfile, filepath.Join(profiles, "heap-many.pprof")); err != nil {
+		if err := s.Top.FetchProfile(ctx, fleet.HeapProfile, filepath.Join(profiles, "heap-many.pprof")); err != nil {
 			return Result{}, err
 		}
 	}

@@ -167,7 +167,7 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*Stand)
 		if !scenario.wanted {
 			continue
 		}
-		profiled := s.Profile(ctx, o.ProfileDir, i)
+		profiled := s.Top.Profile(ctx, o.ProfileDir, len(s.far), i)
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
 		r, err := scenario.run(timed)
 		cancel()

@@ -92,7 +92,7 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (err error) {
 		return err
 	}
 	fmt.Fprintf(o.Log, "Scheduling %d bindings\n", o.Bindings)
-	profiled := s.Profile(ctx, o.ProfileDir, 0)
+	profiled := s.Top.Profile(ctx, o.ProfileDir, 0, 0)
 	if err := errors.Join(within(s.scheduleBindings), profiled()); err != nil {
 		return err
 	}
