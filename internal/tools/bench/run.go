@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flagship-k8s/flagship/internal/tools/bench/fleet"
+	"github.com/flagship-k8s/flagship/internal/tools/bench/speed"
 )
 
 // Result is one row of the table. Times are seconds; zero means not measured in this scenario.
@@ -34,6 +35,9 @@ type Result struct {
 	// CPUPerObject is CPU seconds of the whole hub process, API server and storage included.
 	CPUPerObject float64 `json:"cpuSecondsPerObject"`
 	PeakRSS      int64   `json:"peakRSSBytes"`
+	// FixedWork is the CPU time of a fixed piece of work beside the scenario: figures that are divided by it compare between rounds in which
+	// the machine was not equally fast. Zero where that cannot be measured.
+	FixedWork float64 `json:"fixedWorkSeconds,omitempty"`
 	// WritesPerObject counts requests to the hub's API server that ask for a change, without the bench's own.
 	WritesPerObject float64            `json:"writesPerObject"`
 	Writes          map[string]float64 `json:"writes"`
@@ -43,7 +47,7 @@ type Result struct {
 
 // Options choose what to measure.
 type Options struct {
-	// Binary is the flagship binary to start; normally the running one.
+	// Binary is the flagship binary whose control plane and members are measured.
 	Binary string
 	// Wide adds the scenario with ten members, which takes ten API servers' worth of memory.
 	Wide bool
@@ -168,9 +172,11 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*Stand)
 			continue
 		}
 		profiled := s.Top.Profile(ctx, o.ProfileDir, len(s.far), i)
+		fixedWork := speed.Measure()
 		timed, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done within %s", o.Timeout))
 		r, err := scenario.run(timed)
 		cancel()
+		r.FixedWork = fixedWork().Seconds()
 		if err := errors.Join(err, profiled()); err != nil {
 			return results, err
 		}
@@ -182,11 +188,11 @@ func onFleet(ctx context.Context, o Options, members int, scenarios func(*Stand)
 
 func printTable(out io.Writer, results []Result) {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "SCENARIO\tMEMBERS\tWORKS\tSTATUS\tUSER WRITE\tCPU/OBJ\tWRITES/OBJ\tPEAK RSS")
+	fmt.Fprintln(w, "SCENARIO\tMEMBERS\tWORKS\tSTATUS\tUSER WRITE\tCPU/OBJ\tWRITES/OBJ\tPEAK RSS\tFIXED WORK")
 	for _, r := range results {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.0f ms\t%.1f\t%d MB\n", r.Name,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.0f ms\t%.1f\t%d MB\t%.2f ms\n", r.Name,
 			times(r.InMembers, r.MembersP50, r.MembersP95), times(r.Applied, 0, 0), times(r.Status, r.StatusP50, r.StatusP95), times(0, r.UserP50, r.UserP95),
-			r.CPUPerObject*1000, r.WritesPerObject, r.PeakRSS/1e6)
+			r.CPUPerObject*1000, r.WritesPerObject, r.PeakRSS/1e6, r.FixedWork*1000)
 	}
 	_ = w.Flush()
 	for _, r := range results {

@@ -39,6 +39,7 @@ Everything shares this machine: the control plane, the members, the bench. Run i
 			return bench.Run(ctx, o)
 		})),
 	}
+	c.Flags().StringVar(&o.Binary, "binary", "", "measure the control plane and the members of this flagship binary, such as that of another version; default: the running one")
 	c.Flags().StringVar(&file, "json", "", "also write the results to this file as JSON")
 	c.Flags().StringVar(&o.ProfileDir, "profile-dir", "", "also keep CPU and heap profiles of the control plane in this directory")
 	c.Flags().BoolVar(&o.Wide, "wide", true, "include the scenario with ten members, which takes several GB of memory")
@@ -342,11 +343,13 @@ func newBenchStandInsCommand(s cli.Streams) *cobra.Command {
 	return c
 }
 
-// withBinary runs a bench with the path of this binary, with which it starts control planes and members.
+// withBinary runs a bench with the path of the binary with which it starts control planes and members: this one, unless another is given.
 func withBinary(binary *string, bench func(context.Context) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) (err error) {
-		if *binary, err = os.Executable(); err != nil {
-			return fmt.Errorf("finding the running binary: %w", err)
+		if *binary == "" {
+			if *binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding the running binary: %w", err)
+			}
 		}
 		return bench(c.Context())
 	}
