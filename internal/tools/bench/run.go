@@ -35,8 +35,8 @@ type Result struct {
 	// CPUPerObject is CPU seconds of the whole hub process, API server and storage included.
 	CPUPerObject float64 `json:"cpuSecondsPerObject"`
 	PeakRSS      int64   `json:"peakRSSBytes"`
-	// FixedWork is the CPU time of a fixed piece of work beside the scenario: figures that are divided by it compare between rounds in which
-	// the machine was not equally fast. Zero where that cannot be measured.
+	// FixedWork is the CPU time in seconds of a fixed piece of work beside the scenario, which shows how fast the machine was; see package speed.
+	// Zero where that cannot be measured.
 	FixedWork float64 `json:"fixedWorkSeconds,omitempty"`
 	// WritesPerObject counts requests to the hub's API server that ask for a change, without the bench's own.
 	WritesPerObject float64            `json:"writesPerObject"`

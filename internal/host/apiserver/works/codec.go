@@ -36,13 +36,12 @@ func newStorageCodec(codec runtime.Codec, k kind) storageCodec {
 // Decode implements runtime.Decoder. As with upstream's codec the result has its kind if it is decoded into an object, and otherwise not. What
 // was in that object before is gone; storage passes empty ones.
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	object := c.object()
-	if !bytes.HasPrefix(data, c.begin) || into != nil && reflect.TypeOf(into) != reflect.TypeOf(object) {
+	if !bytes.HasPrefix(data, c.begin) {
 		return c.Codec.Decode(data, defaults, into)
 	}
-	if known := c.decoded.take(data); known != nil {
-		object = known
-	} else {
+	object := c.decoded.take(data)
+	if object == nil {
+		object = c.object()
 		if err := utiljson.Unmarshal(data, object); err != nil || object.GetObjectKind().GroupVersionKind() != c.kind {
 			return c.Codec.Decode(data, defaults, into) // which fails with its own error, or finds a kind that is there twice
 		}
@@ -52,6 +51,9 @@ func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	if into == nil {
 		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		return object, &kind, nil
+	}
+	if reflect.TypeOf(into) != reflect.TypeOf(object) {
+		return c.Codec.Decode(data, defaults, into)
 	}
 	object.GetObjectKind().SetGroupVersionKind(kind)
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(object).Elem())

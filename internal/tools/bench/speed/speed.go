@@ -1,7 +1,8 @@
 // Package speed measures how fast the machine is while something else is measured on it.
 //
-// The same work takes up to twice the CPU time where other machines share the processors, and changes within minutes. So figures of two
-// rounds compare only if both are divided by the CPU time of a fixed piece of work that ran beside them.
+// Where other machines share the processors, the same work takes up to twice the CPU time, and that changes within minutes. The CPU time of a
+// fixed piece of work that runs beside what is measured shows it. It varies by a fifth itself, so that means of several rounds compare, each divided by
+// the mean of the fixed work.
 package speed
 
 import (
