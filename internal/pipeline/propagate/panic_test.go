@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,6 +51,12 @@ func (l *lockedTemplates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fakeTemplates.Meta(ref)
+}
+
+func (l *lockedTemplates) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*metav1.PartialObjectMetadata {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fakeTemplates.List(gvk, namespace, selector)
 }
 
 func (l *lockedTemplates) Get(ctx context.Context, ref hubstore.Ref) (*unstructured.Unstructured, error) {
