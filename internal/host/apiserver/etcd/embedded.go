@@ -29,8 +29,8 @@ const (
 	defaultQuota = 8 << 30
 	// freeToDisarm is the part of the quota that must be free before a database that was full accepts writes again.
 	freeToDisarm = 1.0 / 16
-	// shrinkFrom is how much of the database file must be free, in bytes, for a start to shrink it. At least a third of it must be free, too:
-	// the whole file is in memory.
+	// shrinkFrom is how much of the database file must be free, in bytes, for it to be shrunk. At least a third of it must be free, too: the
+	// whole file is in memory.
 	shrinkFrom = 64 << 20
 	// etcdPrefix is what all keys start with.
 	defaultPrefix = "/registry"
@@ -187,8 +187,7 @@ func (p *progress) check(server *etcdserver.EtcdServer, now time.Time) string {
 	return ""
 }
 
-// freeSpace shrinks the database file if it is full, or if most of it is free. That is done while nothing is served yet, since etcd answers
-// nothing meanwhile.
+// freeSpace shrinks the database file if it is full, or if most of it is free, before anything is served.
 func (e *embedded) freeSpace(ctx context.Context) error {
 	if e.full() {
 		if _, err := e.compact(ctx, e.server.Server.KV().Rev()); err != nil {
@@ -196,6 +195,11 @@ func (e *embedded) freeSpace(ctx context.Context) error {
 		}
 		return e.disarm(ctx)
 	}
+	return e.shrink()
+}
+
+// shrink makes the database file smaller if most of it is free. Meanwhile etcd answers nothing.
+func (e *embedded) shrink() error {
 	backend := e.server.Server.Backend()
 	inUse := backend.SizeInUse()
 	if backend.Size()-inUse < max(shrinkFrom, inUse/2) {
@@ -305,7 +309,7 @@ func config(dir, sockets string, quota int64, noFsync bool) *embed.Config {
 }
 
 // size is how much of its quota the database file takes, in bytes. The file does not shrink when objects are deleted: its
-// free space is used again.
+// free space is used again, or given back later.
 func (e *embedded) size(context.Context) (used, quota int64, err error) {
 	return e.server.Server.Backend().Size(), e.server.Server.Cfg.QuotaBackendBytes, nil
 }

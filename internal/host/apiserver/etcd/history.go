@@ -20,6 +20,12 @@ const (
 	historyKept = 1.0 / 8
 	// freePause is the shortest pause between two times that a full database is shrunk.
 	freePause = time.Second
+	// shrinkUpTo is how much may be in use, in bytes, for the database to be shrunk while it runs. That much takes a second to copy, in which
+	// nothing is answered.
+	shrinkUpTo = 256 << 20
+	// idleFor is for how long a database must be idle before it is shrunk while it runs, and idleWrites how many writes are made in a
+	// historyPeriod of an idle one: an idle control plane renews its leases.
+	idleFor, idleWrites = 30 * time.Second, 40
 	// largestValue is about the largest value of etcd, in bytes.
 	largestValue = 3 << 19
 )
@@ -34,6 +40,9 @@ type history struct {
 	// freeAgain is when a full database may be shrunk again, and failed whether the last time failed, such as for lack of space for the copy.
 	freeAgain time.Time
 	failed    bool
+	// revision is that of the last period, and busy when more than idleWrites were made in one.
+	revision int64
+	busy     time.Time
 }
 
 // run watches the size until the context ends.
@@ -46,8 +55,8 @@ func (h *history) run(ctx context.Context, clk clock.WithTicker) {
 		case <-ctx.Done():
 			return
 		}
-		if err := errors.Join(h.bound(ctx), h.free(ctx, clk)); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Info("The history of storage was not compacted early", "error", err.Error())
+		if err := errors.Join(h.bound(ctx), h.free(ctx, clk), h.shrink(clk)); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Info("The database was not made smaller", "error", err.Error())
 		}
 	}
 }
@@ -86,4 +95,19 @@ func (h *history) free(ctx context.Context, clk clock.PassiveClock) error {
 	h.failed = err != nil
 	h.freeAgain = clk.Now().Add(max(freePause, 10*clk.Since(began)))
 	return err
+}
+
+// shrink gives back what a burst took, ten minutes after it: by then its history is compacted. Requests that come meanwhile wait for as long
+// as it takes to copy what is in use, so it is done while the database is idle.
+func (h *history) shrink(clk clock.PassiveClock) error {
+	revision, now := h.etcd.server.Server.KV().Rev(), clk.Now()
+	if revision-h.revision > idleWrites {
+		h.busy = now
+	}
+	h.revision = revision
+	if now.Sub(h.busy) < idleFor || h.etcd.server.Server.Backend().SizeInUse() > shrinkUpTo {
+		return nil
+	}
+	h.busy = now // one that failed, such as for lack of space, is tried again later
+	return h.etcd.shrink()
 }

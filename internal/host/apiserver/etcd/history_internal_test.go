@@ -61,7 +61,7 @@ func TestHistoryIsCompactedEarly(t *testing.T) {
 
 // TestAFullDatabaseAcceptsWritesAgain fills a database, and then deletes from it.
 func TestAFullDatabaseAcceptsWritesAgain(t *testing.T) {
-	const quota, large = 16 << 20, 1 << 20
+	const quota = 16 << 20
 	for name, again := range map[string]func(*testing.T, *embedded, string) *embedded{
 		"while it runs": func(t *testing.T, e *embedded, _ string) *embedded {
 			if err := (&history{etcd: e}).free(t.Context(), clock.RealClock{}); err != nil {
@@ -144,16 +144,18 @@ func TestAFailedDefragmentationIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAMostlyFreeDatabaseIsShrunkAtAStart: while etcd runs its file does not shrink.
-func TestAMostlyFreeDatabaseIsShrunkAtAStart(t *testing.T) {
-	const quota, large, objects = 256 << 20, 1 << 20, 100
-	dir := t.TempDir() + "/etcd"
+// large is the size of the objects of a database that is mostly free.
+const large = 1 << 20
+
+// mostlyFree starts an etcd of which a hundredth is in use.
+func mostlyFree(t *testing.T, dir string, quota int64) *embedded {
+	t.Helper()
 	e, err := start(t.Context(), dir, quota, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := e.server.Server
-	for i := range objects {
+	for i := range 100 {
 		put := &etcdserverpb.PutRequest{Key: fmt.Appendf(nil, "/large/%d", i), Value: bytes.Repeat([]byte("x"), large)}
 		if _, err := server.Put(t.Context(), put); err != nil {
 			t.Fatal(err)
@@ -165,12 +167,12 @@ func TestAMostlyFreeDatabaseIsShrunkAtAStart(t *testing.T) {
 	if _, err := e.compact(t.Context(), server.KV().Rev()); err != nil {
 		t.Fatal(err)
 	}
-	before := server.Backend().Size()
-	e.stop()
-	if e, err = start(t.Context(), dir, quota, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.stop)
+	return e
+}
+
+// shrunk fails unless the file was shrunk once, with all that was in use.
+func shrunk(t *testing.T, e *embedded, before int64) {
+	t.Helper()
 	if size := e.server.Server.Backend().Size(); size > before/2 || e.counts.defragmented.Load() != 1 {
 		t.Errorf("the file has %d bytes after %d", size, before)
 	}
@@ -178,4 +180,53 @@ func TestAMostlyFreeDatabaseIsShrunkAtAStart(t *testing.T) {
 	if err != nil || answer.Count != 1 || len(answer.Kvs[0].Value) != large {
 		t.Errorf("%v is left: %v", answer, err)
 	}
+}
+
+func TestAMostlyFreeDatabaseIsShrunkAtAStart(t *testing.T) {
+	const quota = 256 << 20
+	dir := t.TempDir() + "/etcd"
+	e := mostlyFree(t, dir, quota)
+	before := e.server.Server.Backend().Size()
+	e.stop()
+	e, err := start(t.Context(), dir, quota, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.stop)
+	shrunk(t, e, before)
+}
+
+// TestAMostlyFreeDatabaseIsShrunkOnceItIsIdle: not while many write, since they would wait.
+func TestAMostlyFreeDatabaseIsShrunkOnceItIsIdle(t *testing.T) {
+	e := mostlyFree(t, t.TempDir()+"/etcd", 256<<20)
+	t.Cleanup(e.stop)
+	before := e.server.Server.Backend().Size()
+	clk := clocktesting.NewFakeClock(time.Now())
+	h := history{etcd: e}
+	period := func(writes int) {
+		for range writes {
+			if _, err := e.server.Server.Put(t.Context(), &etcdserverpb.PutRequest{Key: []byte("/small"), Value: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clk.Step(historyPeriod)
+		if err := h.shrink(clk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for passed := time.Duration(0); passed < 2*idleFor; passed += historyPeriod {
+		period(idleWrites + 1)
+	}
+	for passed := historyPeriod; passed < idleFor; passed += historyPeriod {
+		period(idleWrites)
+	}
+	if done := e.counts.defragmented.Load(); done != 0 {
+		t.Fatalf("%d defragmentations of a database that was busy within %s", done, idleFor)
+	}
+	period(idleWrites)
+	shrunk(t, e, before)
+	for passed := time.Duration(0); passed < 2*idleFor; passed += historyPeriod {
+		period(0)
+	}
+	shrunk(t, e, before) // nothing is free to give back
 }

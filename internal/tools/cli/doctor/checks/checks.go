@@ -115,7 +115,7 @@ func Storage(f Facts) []Result {
 	total, _ := m.one("etcd_mvcc_db_total_size_in_bytes")
 	inUse, measured := m.one("etcd_mvcc_db_total_size_in_use_in_bytes")
 	if free := total - inUse; measured && free > freeBytes && free > total*freeShare {
-		r.add(Warning, "restart the control plane, which shrinks the database", "the database takes %s, of which %s are free", size(total), size(free))
+		r.add(Warning, "restart the control plane, which shrinks the database; it also does so once it is idle", "the database takes %s, of which %s are free", size(total), size(free))
 	}
 	switch {
 	case !known && !embedded:
