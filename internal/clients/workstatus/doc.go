@@ -1,7 +1,7 @@
 // Package workstatus writes what apply and observe report about a Work as one request.
 //
 // Both report within milliseconds of each other. A [Writer] collects their reports about a Work over a short window and writes the
-// status once, and only if that changes something.
+// status once, and only if that changes something. The namespaces whose objects the Works carry take turns.
 //
 // In: mutations of a Work's status from apply and observe; Works from the cache.
 //

@@ -21,6 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 // Source is who reports. Within one write mutations run in this order, so that observe reads what apply reports.
@@ -77,6 +78,8 @@ type Writer struct {
 // report is what was reported about a Work and is not written yet.
 type report struct {
 	mutations [sources]Mutation
+	// namespace is that of the binding of the Work, empty for another one.
+	namespace string
 	// due is the end of its window.
 	due time.Time
 }
@@ -112,35 +115,47 @@ func New(config Config) (*Writer, error) {
 	if config.Loop == nil {
 		config.Loop = controlloop.NewSet(nil, config.Clock).Loop("report")
 	}
-	w := &Writer{
-		Config: config, pending: map[types.NamespacedName]*report{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(backoff.Limiter[types.NamespacedName](),
-			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: config.Clock}),
-	}
+	w := &Writer{Config: config, pending: map[types.NamespacedName]*report{}}
+	// While others have many statuses to write, a namespace with one does not wait for all of them.
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: config.Clock, Queue: fairqueue.NewOrder(w.namespaceOf)})
+	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(backoff.Limiter[types.NamespacedName](),
+		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
+			workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: config.Clock, Queue: queue})})
 	w.measure = config.Loop.Queue(w.queue.Len)
 	return w, nil
 }
 
 // Update records what a source reports about a Work. It returns at once. A Work that does not exist is ignored.
-func (w *Writer) Update(work types.NamespacedName, by Source, mutate Mutation) {
+func (w *Writer) Update(work *workv1alpha1.Work, by Source, mutate Mutation) {
+	key := client.ObjectKeyFromObject(work)
 	w.mu.Lock()
-	pending, waiting := w.pending[work]
+	pending, waiting := w.pending[key]
 	var window time.Duration
 	if !waiting {
 		window = w.window()
-		pending = &report{due: w.Clock.Now().Add(window)}
-		w.pending[work] = pending
+		pending = &report{namespace: work.Annotations[workv1alpha2.ResourceBindingNamespaceAnnotation], due: w.Clock.Now().Add(window)}
+		w.pending[key] = pending
 	}
 	pending.mutations[by] = mutate
 	subscribers := w.updated
 	w.mu.Unlock()
 	if !waiting {
 		w.measure.Added()
-		w.queue.AddAfter(work, window)
+		w.queue.AddAfter(key, window)
 	}
 	for _, f := range subscribers {
-		f(work, by)
+		f(key, by)
 	}
+}
+
+// namespaceOf is the namespace of the binding of a Work that is queued: those of all namespaces for a cluster are in one.
+func (w *Writer) namespaceOf(work types.NamespacedName) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if pending := w.pending[work]; pending != nil {
+		return pending.namespace
+	}
+	return ""
 }
 
 // window is how long to collect. The lock is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
@@ -35,6 +37,11 @@ type hub struct {
 	cached *workv1alpha1.Work // nil: the cache is up to date
 	fail   []error            // outcomes of the next updates, before they have an effect
 	writes int
+}
+
+// named is a Work as its sources have it.
+func named(key types.NamespacedName) *workv1alpha1.Work {
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 }
 
 func newHub() *hub {
@@ -180,8 +187,8 @@ func TestUpdatesWithinTheWindowAreOneWrite(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
 		defer stop()
-		w.Update(key, workstatus.Observe, healthy)
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Observe, healthy)
+		w.Update(named(key), workstatus.Apply, applied)
 		elapse(40 * time.Millisecond)
 		if h.count() != 0 {
 			t.Errorf("wrote %d times before the window was over", h.count())
@@ -202,7 +209,7 @@ func TestTheWindowFollowsTheLoad(t *testing.T) {
 		h := newHub()
 		limiter := controlloop.NewLimiter(clock.RealClock{}, 1, time.Hour)
 		loops := controlloop.NewSet(nil, clock.RealClock{})
-		loops.Limit(limiter, "report")
+		loops.Limit(limiter, nil, []string{"report"})
 		w, stop := startWith(t, workstatus.Config{Client: h, Live: live{hub: h}, Loop: loops.Loop("report")})
 		defer stop()
 		var others []func()
@@ -211,11 +218,11 @@ func TestTheWindowFollowsTheLoad(t *testing.T) {
 			others = append(others, end)
 		}
 		for i := range 40 { // of Works that are gone: nothing is written
-			w.Update(types.NamespacedName{Namespace: key.Namespace, Name: "gone-" + strconv.Itoa(i)}, workstatus.Apply, applied)
+			w.Update(named(types.NamespacedName{Namespace: key.Namespace, Name: "gone-" + strconv.Itoa(i)}), workstatus.Apply, applied)
 		}
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Apply, applied)
 		elapse(500 * time.Millisecond)
-		w.Update(key, workstatus.Observe, healthy)
+		w.Update(named(key), workstatus.Observe, healthy)
 		for _, end := range others {
 			end()
 		}
@@ -227,7 +234,7 @@ func TestTheWindowFollowsTheLoad(t *testing.T) {
 			healthy(work, status)
 			status.ManifestStatuses[0].Health = workv1alpha1.ResourceUnhealthy
 		}
-		w.Update(key, workstatus.Observe, unhealthy)
+		w.Update(named(key), workstatus.Observe, unhealthy)
 		elapse(900 * time.Millisecond)
 		if h.count() != 1 {
 			t.Error("a window after late writes is as short as before")
@@ -237,10 +244,50 @@ func TestTheWindowFollowsTheLoad(t *testing.T) {
 			t.Error("the window is longer than a second")
 		}
 		elapse(2 * time.Second)
-		w.Update(key, workstatus.Observe, healthy)
+		w.Update(named(key), workstatus.Observe, healthy)
 		elapse(50 * time.Millisecond)
 		if h.count() != 3 {
 			t.Error("the window is long after the load")
+		}
+	})
+}
+
+// takes is how long reads takes for each.
+const takes = 10 * time.Millisecond
+
+// reads is a client that records in which order Works are read.
+type reads struct {
+	*hub
+	names []string
+}
+
+func (r *reads) Get(ctx context.Context, name client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+	r.mu.Lock()
+	r.names = append(r.names, name.Name)
+	r.mu.Unlock()
+	<-time.After(takes)
+	return r.hub.Get(ctx, name, obj, o...)
+}
+
+// TestNamespacesTakeTurns: the statuses of one namespace do not wait for all of those of another one.
+func TestNamespacesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &reads{hub: newHub()}
+		w, stop := startWith(t, workstatus.Config{Client: h, Live: live{hub: h.hub}, Workers: 1})
+		defer stop()
+		of := func(namespace, name string) *workv1alpha1.Work {
+			work := named(types.NamespacedName{Namespace: key.Namespace, Name: name})
+			work.Annotations = map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotation: namespace}
+			return work
+		}
+		for i := range 20 {
+			w.Update(of("large", "large-"+strconv.Itoa(i)), workstatus.Apply, applied)
+		}
+		elapse(takes)
+		w.Update(of("small", "small"), workstatus.Apply, applied)
+		elapse(time.Second)
+		if len(h.names) != 21 || !slices.Contains(h.names[:4], "small") {
+			t.Errorf("the order of statuses is %q", h.names)
 		}
 	})
 }
@@ -256,7 +303,7 @@ func TestAChangeByOthersIsReported(t *testing.T) {
 		event := func(before *workv1alpha1.Work) { w.Handler().OnUpdate(before, h.snapshot()) }
 
 		before := h.snapshot()
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Apply, applied)
 		elapse(time.Second)
 		event(before)
 		event(h.snapshot()) // as a resync does
@@ -291,15 +338,15 @@ func TestWhatIsThereAlreadyIsNotWritten(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
 		defer stop()
-		w.Update(key, workstatus.Apply, applied)
-		w.Update(key, workstatus.Observe, healthy)
+		w.Update(named(key), workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Observe, healthy)
 		if err := w.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// The server gives objects back in its own order of keys.
 		h.change(func() { h.stored.Status.ManifestStatuses[0].Status.Raw = []byte(`{"a":2,"b":1}`) })
-		w.Update(key, workstatus.Apply, applied)
-		w.Update(key, workstatus.Observe, healthy)
+		w.Update(named(key), workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Observe, healthy)
 		if err := w.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -315,10 +362,10 @@ func TestUpdatesOfApplyComeBeforeThoseOfObserve(t *testing.T) {
 		w, stop := start(t, h)
 		defer stop()
 		var isApplied bool
-		w.Update(key, workstatus.Observe, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		w.Update(named(key), workstatus.Observe, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			isApplied = meta.IsStatusConditionTrue(status.Conditions, workv1alpha1.WorkApplied)
 		})
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Apply, applied)
 		if err := w.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -346,8 +393,8 @@ func TestNothingIsLost(t *testing.T) {
 				tc.change(h)
 				w, stop := start(t, h)
 				defer stop()
-				w.Update(key, workstatus.Apply, applied)
-				w.Update(key, workstatus.Observe, healthy)
+				w.Update(named(key), workstatus.Apply, applied)
+				w.Update(named(key), workstatus.Observe, healthy)
 				elapse(time.Minute)
 				if len(h.status().ManifestStatuses) != 1 || !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
 					t.Errorf("%s: status is %+v", tc.reason, h.status())
@@ -366,9 +413,9 @@ func TestACacheThatLagsDoesNotUndoTheLastWrite(t *testing.T) {
 		w, stop := start(t, h)
 		defer stop()
 		h.change(func() { h.cached = h.stored.DeepCopy() }) // and stays behind
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Apply, applied)
 		elapse(time.Second)
-		w.Update(key, workstatus.Observe, healthy)
+		w.Update(named(key), workstatus.Observe, healthy)
 		elapse(time.Second)
 		if !meta.IsStatusConditionTrue(h.status().Conditions, workv1alpha1.WorkApplied) {
 			t.Error("the second write undid the first")
@@ -383,7 +430,7 @@ func TestShutdownWritesWhatIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub()
 		w, stop := start(t, h)
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Apply, applied)
 		stop()
 		if h.count() != 1 {
 			t.Errorf("%d writes, want 1", h.count())
@@ -398,7 +445,7 @@ func TestAWorkThatIsGoneIsDropped(t *testing.T) {
 		h.fail = []error{apierrors.NewNotFound(workv1alpha1.Resource("works"), key.Name)}
 		w, stop := start(t, h)
 		defer stop()
-		w.Update(key, workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Apply, applied)
 		if err := w.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -416,8 +463,8 @@ func TestSubscribersGetTheSource(t *testing.T) {
 	}
 	var reported []workstatus.Source
 	w.OnUpdate(func(_ types.NamespacedName, by workstatus.Source) { reported = append(reported, by) })
-	w.Update(key, workstatus.Apply, applied)
-	w.Update(key, workstatus.Observe, healthy)
+	w.Update(named(key), workstatus.Apply, applied)
+	w.Update(named(key), workstatus.Observe, healthy)
 	if diff := cmp.Diff([]workstatus.Source{workstatus.Apply, workstatus.Observe}, reported); diff != "" {
 		t.Error(diff)
 	}
@@ -430,8 +477,8 @@ func TestASourceThatPanicsDoesNotStopOthers(t *testing.T) {
 		defer stop()
 		var failing atomic.Bool
 		failing.Store(true)
-		w.Update(key, workstatus.Apply, applied)
-		w.Update(key, workstatus.Observe, func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		w.Update(named(key), workstatus.Apply, applied)
+		w.Update(named(key), workstatus.Observe, func(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.NotAvailable(work.Generation, "half of it"))
 			if failing.Load() {
 				panic("an unexpected object")

@@ -20,15 +20,17 @@ import (
 type Limiter struct {
 	clock clock.WithDelayedExecution
 	slots int
-	// besideUsers is how many slots there are while requests of users are answered for longer than usersAlone; afterUsers is how many there are
-	// for the time afterwards.
-	besideUsers, afterUsers int
+	// besideUsers is how many slots there are while requests of users are answered for longer than usersAlone. In the time of afterwards there
+	// is one for each of the processors.
+	besideUsers, processors int
 	// longest is for how long work has its slot at a time.
 	longest time.Duration
 
 	mu      sync.Mutex
 	used    int     // more than slots after a Pause
 	waiting []*Slot // in the order in which they came
+	behind  []*Slot // those of AcquireBehind, in the order in which they came
+	begun   int     // how much other work has begun since the last of AcquireBehind
 	users   int     // requests of users that are being answered
 	// busy is true while there are any, and between them if there were several together.
 	busy, together bool
@@ -51,10 +53,13 @@ const between = 20 * time.Millisecond
 // afterwards is for how long after requests of users there is one slot for each processor, so that not all of what waits delays the next.
 const afterwards = 50 * time.Millisecond
 
+// share is how much other work begins for each that begins behind it.
+const share = 8
+
 // NewLimiter returns a limiter with a number of slots for each processor. Work that has lasted for longest releases its slot.
 func NewLimiter(clk clock.WithDelayedExecution, perProcessor int, longest time.Duration) *Limiter {
 	processors := runtime.GOMAXPROCS(0)
-	return &Limiter{clock: clk, slots: perProcessor * processors, besideUsers: max(1, processors/2), afterUsers: processors, longest: longest}
+	return &Limiter{clock: clk, slots: perProcessor * processors, besideUsers: max(1, processors/2), processors: processors, longest: longest}
 }
 
 // UserRequest leaves no slots for usersAlone, and then one for every second processor, until the request ends. What has a slot keeps it.
@@ -131,16 +136,29 @@ func (l *Limiter) Acquire(ctx context.Context) (_ context.Context, release func(
 	if l == nil {
 		return ctx, func() {}
 	}
+	return l.acquire(ctx, &l.waiting)
+}
+
+// AcquireBehind is Acquire for work that others do not wait for. While as much other work computes as there are processors, one such piece
+// begins for every share of other ones that begin.
+func (l *Limiter) AcquireBehind(ctx context.Context) (_ context.Context, release func()) {
+	if l == nil {
+		return ctx, func() {}
+	}
+	return l.acquire(ctx, &l.behind)
+}
+
+func (l *Limiter) acquire(ctx context.Context, queue *[]*Slot) (_ context.Context, release func()) {
 	s := &Slot{limiter: l, granted: make(chan struct{})}
 	l.mu.Lock()
-	l.waiting = append(l.waiting, s)
+	*queue = append(*queue, s)
 	l.grant()
 	l.mu.Unlock()
 	select {
 	case <-s.granted:
 	case <-ctx.Done():
 		l.mu.Lock()
-		l.waiting = slices.DeleteFunc(l.waiting, func(other *Slot) bool { return other == s })
+		*queue = slices.DeleteFunc(*queue, func(other *Slot) bool { return other == s })
 		l.mu.Unlock()
 	}
 	return context.WithValue(ctx, slotKey{}, s), s.end
@@ -153,7 +171,17 @@ func (l *Limiter) queued() int {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.waiting)
+	return len(l.waiting) + len(l.behind)
+}
+
+// contended returns whether work that is not behind other waits for a slot.
+func (l *Limiter) contended() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) > 0
 }
 
 // grant gives the slots that are free to those who wait. The lock is held.
@@ -165,15 +193,29 @@ func (l *Limiter) grant() {
 	case l.busy:
 		slots = l.besideUsers
 	case since < afterwards:
-		slots = l.afterUsers
+		slots = l.processors
 	}
-	for l.used < slots && len(l.waiting) > 0 {
-		s := l.waiting[0]
-		l.waiting[0] = nil
-		l.waiting = l.waiting[1:]
-		s.take()
-		close(s.granted)
+	for l.used < slots {
+		switch {
+		case len(l.behind) > 0 && (l.begun >= share || len(l.waiting) == 0 && l.used < l.processors):
+			l.begun = 0
+			begin(&l.behind)
+		case len(l.waiting) > 0:
+			l.begun++
+			begin(&l.waiting)
+		default:
+			return
+		}
 	}
+}
+
+// begin gives a slot to the first of a queue. The lock is held.
+func begin(queue *[]*Slot) {
+	s := (*queue)[0]
+	(*queue)[0] = nil
+	*queue = (*queue)[1:]
+	s.take()
+	close(s.granted)
 }
 
 // take has the work hold a slot. The lock is held.

@@ -27,7 +27,7 @@ type turn struct {
 const longest = time.Second
 
 func newReconciles(slots int) *reconciles {
-	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, besideUsers: 1, afterUsers: 2, longest: longest}, begun: make(chan turn, 100)}
+	return &reconciles{limit: &Limiter{clock: clock.RealClock{}, slots: slots, besideUsers: 1, processors: 2, longest: longest}, begun: make(chan turn, 100)}
 }
 
 func (r *reconciles) begin(ctx context.Context) {
@@ -111,6 +111,74 @@ func TestWhatComputesForLongDoesNotStopOthers(t *testing.T) {
 		r.computing(t, 1)
 		second.end()
 		r.computing(t, 0)
+	})
+}
+
+// TestWhatIsBehindBeginsAfterAShareOfOthers: at once only while a processor is idle.
+func TestWhatIsBehindBeginsAfterAShareOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(4)
+		behind := make(chan turn, 10)
+		beginBehind := func() {
+			ctx, end := r.limit.AcquireBehind(t.Context())
+			behind <- turn{ctx, end}
+		}
+		beginBehind()
+		(<-behind).end()
+		var others []turn
+		begin := func() {
+			t.Helper()
+			r.begin(t.Context()) // a slot is free
+			others = append(others, <-r.begun)
+		}
+		begin()
+		beginBehind() // on the other processor
+		begin()
+		go beginBehind()
+		go beginBehind()
+		(<-behind).end()
+		r.waiting(t, 2) // two others compute
+		if r.limit.contended() {
+			t.Error("other work waits for a slot")
+		}
+		for range share - 1 { // the first of a share has begun
+			r.waiting(t, 2)
+			begin()
+			others[0].end()
+			others = others[1:]
+		}
+		r.waiting(t, 1)
+		(<-behind).end()
+		r.waiting(t, 1)
+		others[0].end()
+		r.waiting(t, 0) // a processor is idle
+		(<-behind).end()
+		others[1].end()
+		r.computing(t, 0)
+	})
+}
+
+// TestWhatIsBehindTakesNoSlotThatOthersWaitFor: while requests of users leave one slot.
+func TestWhatIsBehindTakesNoSlotThatOthersWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReconciles(4)
+		endUser := r.limit.UserRequest()
+		behind := make(chan struct{})
+		go func() {
+			_, end := r.limit.AcquireBehind(t.Context())
+			end()
+			close(behind)
+		}()
+		go r.begin(t.Context())
+		r.waiting(t, 2)
+		if !r.limit.contended() {
+			t.Error("no work waits for a slot")
+		}
+		<-time.After(usersAlone)
+		r.waiting(t, 1)
+		(<-r.begun).end()
+		<-behind
+		endUser()
 	})
 }
 

@@ -52,6 +52,7 @@ type Loop struct {
 	running map[uint64]ongoing
 	queue   *Queue // nil for a loop of controller-runtime
 	limit   *Limiter
+	behind  bool // its reconciles begin behind those of other loops
 	// caches has the caches for which the loop waits, each with whether it has synced.
 	caches map[string]func() bool
 }
@@ -110,7 +111,7 @@ func (s *Set) Checks() map[string]func() error {
 // Do reconciles one object: it calls f with a context that is cancelled after Deadline, and returns its error. A panic becomes a
 // *PanicError. The key names the object when the reconcile is stuck.
 func (l *Loop) Do(ctx context.Context, key any, f func(context.Context) error) error {
-	ctx, release := l.limit.Acquire(ctx)
+	ctx, release := l.acquire(ctx)
 	defer release()
 	ctx, stop := withDeadline(ctx)
 	defer stop()
@@ -134,6 +135,14 @@ func (l *Loop) Turn(ctx context.Context, what string, f func(context.Context) er
 	return err == nil
 }
 
+// acquire waits until a reconcile may begin; see Limiter.Acquire.
+func (l *Loop) acquire(ctx context.Context) (_ context.Context, release func()) {
+	if l.behind {
+		return l.limit.AcquireBehind(ctx)
+	}
+	return l.limit.Acquire(ctx)
+}
+
 // withDeadline returns a context that is cancelled after Deadline. It is not that of context.WithTimeout: to a request, a
 // deadline of its context is one of its own, and replaces its timeout of seconds.
 func withDeadline(ctx context.Context) (_ context.Context, stop func()) {
@@ -145,8 +154,8 @@ func withDeadline(ctx context.Context) (_ context.Context, stop func()) {
 	}
 }
 
-// Contended returns whether reconciles wait for a slot: more workers would only wait, too.
-func (l *Loop) Contended() bool { return l.limit.queued() > 0 }
+// Contended returns whether reconciles wait for a slot: more workers of a loop that begins behind no other would only wait, too.
+func (l *Loop) Contended() bool { return l.limit.contended() }
 
 // begin records that a reconcile runs, until the returned function is called.
 func (l *Loop) begin(key any) (end func()) {
@@ -240,16 +249,17 @@ func (s *Set) Ended(err error) error {
 	return fmt.Errorf("%w; still running: %s", err, strings.Join(left, "; "))
 }
 
-// Limit bounds how many reconciles of all loops that are named compute at a time. It is to be called once, before they run. The loops that
-// are not named begin at once: what probes members or renews a Lease must not wait for the others.
-func (s *Set) Limit(limit *Limiter, loops ...string) {
+// Limit bounds how many reconciles of all loops that are named compute at a time. Those of the loops of behind begin behind others, as
+// Limiter.AcquireBehind has it. It is to be called once, before they run. The loops that are not named begin at once: what probes members or
+// renews a Lease must not wait for the others.
+func (s *Set) Limit(limit *Limiter, loops, behind []string) {
 	s.mu.Lock()
 	s.limit = limit
 	s.mu.Unlock()
-	for _, name := range loops {
+	for i, name := range slices.Concat(loops, behind) {
 		l := s.Loop(name)
 		l.mu.Lock()
-		l.limit = limit
+		l.limit, l.behind = limit, i >= len(loops)
 		l.mu.Unlock()
 	}
 }

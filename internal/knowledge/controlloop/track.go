@@ -71,7 +71,7 @@ func Track[R comparable](mgr ctrl.Manager, r reconcile.TypedReconciler[R]) recon
 		return r
 	}
 	return reconcile.TypedFunc[R](func(ctx context.Context, request R) (reconcile.Result, error) {
-		ctx, release := m.loop.limit.Acquire(ctx)
+		ctx, release := m.loop.acquire(ctx)
 		defer release()
 		ctx, stop := withDeadline(ctx)
 		defer stop()

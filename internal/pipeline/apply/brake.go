@@ -45,7 +45,7 @@ func keptByPerson(d destination, work *workv1alpha1.Work) bool {
 
 // setBraked reports that a Work waits for the brake.
 func (a *Applier) setBraked(work *workv1alpha1.Work, err error) {
-	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Braked(work.Generation, err.Error()))
 	})

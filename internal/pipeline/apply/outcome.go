@@ -44,7 +44,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 			a.arrival.Observe(a.clock.Since(work.CreationTimestamp.Time).Seconds())
 		}
 		setDrift, again := a.drift(work)
-		a.report.Update(key, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+		a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			setDrift(status)
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
@@ -138,7 +138,7 @@ func shortened(message string) string {
 func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condition) {
 	condition.Message = shortened(condition.Message)
 	setDrift, _ := a.drift(work) // it is tried again
-	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		setDrift(status)
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -157,7 +157,7 @@ func (a *Applier) setDropped(work *workv1alpha1.Work, results []outcome) {
 }
 
 func (a *Applier) setSuspended(work *workv1alpha1.Work) {
-	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingSuspended(work.Generation))
 	})
 	a.events.Publish(events.Success(events.Work(work), events.WorkDispatching, workv1alpha1.SuspendDispatchingMessage))
@@ -165,7 +165,7 @@ func (a *Applier) setSuspended(work *workv1alpha1.Work) {
 
 // setDispatchingHeld means that nothing is written to the member of a Work.
 func (a *Applier) setDispatchingHeld(work *workv1alpha1.Work) {
-	a.report.Update(client.ObjectKeyFromObject(work), workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.DispatchingHeld(work.Generation))
 	})
 }

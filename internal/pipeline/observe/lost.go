@@ -36,9 +36,9 @@ func (w *Works) revisit(ctx context.Context, name string, key types.NamespacedNa
 	switch {
 	case work.DeletionTimestamp != nil:
 	case isLost(cluster):
-		w.report.Update(key, workstatus.Observe, unreachable(work.Generation, name))
+		w.report.Update(work, workstatus.Observe, unreachable(work.Generation, name))
 	case w.restores(cluster, work):
-		w.report.Update(key, workstatus.Observe, reachableAgain)
+		w.report.Update(work, workstatus.Observe, reachableAgain)
 	case w.fleet.Serves(cluster):
 		w.queues.Add(name, key)
 	}

@@ -184,7 +184,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 		return 0, nil // apply reports soon, and that reconciles the Work again: both reports are one write
 	}
 	if h := conn.Health(); h.Down { // but not lost yet
-		w.report.Update(key, workstatus.Observe, waiting(work.Generation))
+		w.report.Update(work, workstatus.Observe, waiting(work.Generation))
 		return 0, &member.UnavailableError{Cluster: name, Since: h.Since, Cause: h.Cause}
 	}
 	objects, complete, err := w.find(ctx, conn, work)
@@ -209,7 +209,7 @@ func (w *Works) reconcile(ctx context.Context, name string, key types.Namespaced
 	if err != nil || isLost(cluster) {
 		return 0, nil // the member was lost while the objects were interpreted, and that has been reported
 	}
-	w.report.Update(key, workstatus.Observe, about(work, found.report))
+	w.report.Update(work, workstatus.Observe, about(work, found.report))
 	return again, errors.Join(failures...)
 }
 

@@ -135,7 +135,8 @@ func newBench(t *testing.T, interpreter StatusReader) *bench {
 
 // applied means what apply says when it is done.
 func (s *bench) applied() {
-	s.reports.Update(theWork, workstatus.Apply, func(w *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: theWork.Namespace, Name: theWork.Name}}
+	s.reports.Update(work, workstatus.Apply, func(w *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 		meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(w.Generation))
 	})
 }
