@@ -45,8 +45,8 @@ func runMany(ctx context.Context, o Options) (Result, error) {
 	return results[0], nil
 }
 
-// many is scenario (f): n objects under one policy in one member, which stay a while and go again. Given a directory, it
-// keeps a heap profile of the time when all are there.
+// many is scenario (f): n objects under one policy in one member, which stay a while and go again. Given a directory, it keeps heap profiles
+// of the time when all are there, and of the end.
 func (s *Stand) many(ctx context.Context, n int, profiles string) (Result, error) {
 	memory := &Memory{}
 	var err error
@@ -77,10 +77,14 @@ func (s *Stand) many(ctx context.Context, n int, profiles string) (Result, error
 	if memory.With, err = s.held(ctx, Calm); err != nil {
 		return Result{}, err
 	}
-	if profiles != "" {
-		if err := s.Top.FetchProfile(ctx, fleet.HeapProfile, filepath.Join(profiles, "heap-many.pprof")); err != nil {
-			return Result{}, err
+	profile := func(name string) error {
+		if profiles == "" {
+			return nil
 		}
+		return s.Top.FetchProfile(ctx, fleet.HeapProfile, filepath.Join(profiles, name))
+	}
+	if err := profile("heap-many.pprof"); err != nil {
+		return Result{}, err
 	}
 	// One by one: a deletion of all in one request takes longer than a request may.
 	err = Parallel(ctx, 10, n, func(ctx context.Context, i int) error {
@@ -102,7 +106,7 @@ func (s *Stand) many(ctx context.Context, n int, profiles string) (Result, error
 		return Result{}, err
 	}
 	result.Memory = memory
-	return result, nil
+	return result, profile("heap-gone.pprof")
 }
 
 func ofBench(obj any) bool { return named(obj, "config-") }
