@@ -3,7 +3,8 @@ package fairqueue
 import "k8s.io/client-go/util/workqueue"
 
 // Order is the order of a queue of package workqueue in which groups take turns: one request of each, those of a group as they came. It is for
-// queues without priorities. As workqueue demands, it is not safe for concurrent use: the queue calls it with its lock held.
+// queues without priorities, whose clock is injected: the delays of a Queue follow the real one. As workqueue demands, it is not safe for
+// concurrent use: the queue calls it with its lock held.
 type Order[T comparable] struct {
 	group func(T) string
 	lines map[string][]T
