@@ -1,6 +1,10 @@
 package fairqueue
 
-import "k8s.io/client-go/util/workqueue"
+import (
+	"slices"
+
+	"k8s.io/client-go/util/workqueue"
+)
 
 // Order is the order of a queue of package workqueue in which groups take turns: one request of each, those of a group as they came. It is for
 // queues without priorities, whose clock is injected: the delays of a Queue follow the real one. As workqueue demands, it is not safe for
@@ -9,19 +13,33 @@ type Order[T comparable] struct {
 	group func(T) string
 	lines map[string][]T
 	// turns are the groups of lines, the next one first.
-	turns   []string
-	waiting int
+	turns []string
+	// waiting has the group of each request.
+	waiting map[T]string
 }
 
 var _ workqueue.Queue[string] = &Order[string]{}
 
 // NewOrder makes an empty order; group names the group of a request.
 func NewOrder[T comparable](group func(T) string) *Order[T] {
-	return &Order[T]{group: group, lines: map[string][]T{}}
+	return &Order[T]{group: group, lines: map[string][]T{}, waiting: map[T]string{}}
 }
 
-// Touch implements workqueue.Queue: a request that is added again keeps its place.
-func (o *Order[T]) Touch(T) {}
+// Touch implements workqueue.Queue: a request that is added again keeps its place, unless it is of another group now.
+func (o *Order[T]) Touch(item T) {
+	group := o.waiting[item]
+	if o.group(item) == group {
+		return
+	}
+	line := o.lines[group]
+	if at := slices.Index(line, item); len(line) == 1 {
+		delete(o.lines, group)
+		o.turns = slices.DeleteFunc(o.turns, func(other string) bool { return other == group })
+	} else {
+		o.lines[group] = slices.Delete(line, at, at+1)
+	}
+	o.Push(item)
+}
 
 // Push implements workqueue.Queue.
 func (o *Order[T]) Push(item T) {
@@ -31,11 +49,11 @@ func (o *Order[T]) Push(item T) {
 		o.turns = append(o.turns, group)
 	}
 	o.lines[group] = append(line, item)
-	o.waiting++
+	o.waiting[item] = group
 }
 
 // Len implements workqueue.Queue.
-func (o *Order[T]) Len() int { return o.waiting }
+func (o *Order[T]) Len() int { return len(o.waiting) }
 
 // Pop implements workqueue.Queue.
 func (o *Order[T]) Pop() T {
@@ -51,6 +69,6 @@ func (o *Order[T]) Pop() T {
 		o.lines[group] = line[1:]
 		o.turns = append(o.turns, group)
 	}
-	o.waiting--
+	delete(o.waiting, item)
 	return item
 }

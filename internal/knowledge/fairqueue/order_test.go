@@ -44,6 +44,42 @@ func TestGroupsTakeTurnsWithoutPriorities(t *testing.T) {
 	}
 }
 
+// TestARequestChangesItsGroup: it then takes the turn of the other group.
+func TestARequestChangesItsGroup(t *testing.T) {
+	first := map[string]bool{}
+	order := fairqueue.NewOrder(func(item string) string {
+		if first[item] {
+			return "first"
+		}
+		return ""
+	})
+	add := func(items ...string) {
+		for _, item := range items {
+			order.Push(item)
+		}
+	}
+	move := func(item string) {
+		first[item] = true
+		order.Touch(item)
+	}
+	add("a", "b", "c", "d")
+	order.Touch("c") // it keeps its place
+	move("d")
+	move("b")
+	var taken []string
+	for order.Len() > 2 {
+		taken = append(taken, order.Pop())
+	}
+	move("c") // the last of its group
+	add("e")
+	for order.Len() > 0 {
+		taken = append(taken, order.Pop())
+	}
+	if diff := cmp.Diff([]string{"a", "d", "b", "e", "c"}, taken); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func namespaceOf(item string) string {
 	namespace, _, _ := strings.Cut(item, "/")
 	return namespace

@@ -181,17 +181,17 @@ func everyWork(cluster string) types.NamespacedName {
 func (a *Applier) enqueueAll(ctx context.Context, cluster string) error {
 	works, err := hubclient.ListWorks(ctx, a.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster)))
 	for _, work := range works {
-		a.enqueue(work)
+		a.enqueue(work, false)
 	}
 	return err
 }
 
 // Start implements manager.Runnable: it follows the Works until ctx ends.
 func (a *Applier) Start(ctx context.Context) error {
-	synced, stop, err := hubclient.Follow(ctx, a.cache, func(before, after *workv1alpha1.Work, _ bool) {
+	synced, stop, err := hubclient.Follow(ctx, a.cache, func(before, after *workv1alpha1.Work, initial bool) {
 		a.countWork(before, after)
 		if before == nil || after == nil || hasChanged(before, after) {
-			a.enqueue(cmp.Or(after, before))
+			a.enqueue(cmp.Or(after, before), !initial)
 		}
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func (a *Applier) enqueueChangedKinds(ctx context.Context) error {
 		works, err := hubclient.ListWorks(ctx, a.client)
 		for _, work := range works {
 			if work.Carries(kinds) {
-				a.enqueue(work)
+				a.enqueue(work, false)
 			}
 		}
 		return err
@@ -233,12 +233,17 @@ func hasChanged(before, after *workv1alpha1.Work) bool {
 		before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }
 
-func (a *Applier) enqueue(work *workv1alpha1.Work) {
+// enqueue queues a Work, before others if it was changed just now.
+func (a *Applier) enqueue(work *workv1alpha1.Work, changed bool) {
 	if workv1alpha1.IsRecord(work) {
 		return // kept for the control plane itself, and written with every change in the member: nothing to apply or to report
 	}
-	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-		a.queues.Add(cluster, client.ObjectKeyFromObject(work))
+	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	switch key := client.ObjectKeyFromObject(work); {
+	case ok && changed:
+		a.queues.AddFirst(cluster, key)
+	case ok:
+		a.queues.Add(cluster, key)
 	}
 }
 

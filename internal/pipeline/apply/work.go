@@ -173,7 +173,7 @@ func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alp
 		if appliedAt(work, work.Generation) {
 			patience = patienceUnchanged
 		}
-		if a.awaits(conn, key, incomplete, patience) {
+		if a.awaits(conn, work, incomplete, patience) {
 			return patience, nil // so that no request is needed for what has not changed
 		}
 		via.ReadFirst = true
@@ -266,11 +266,16 @@ func (a *Applier) incomplete(ctx context.Context, conn *member.Conn, key types.N
 }
 
 // awaits has the Work reconciled again once a watch is complete. It returns false if the Work has waited for that for longer than patience.
-func (a *Applier) awaits(conn *member.Conn, key types.NamespacedName, incomplete []schema.GroupVersionResource, patience time.Duration) bool {
+func (a *Applier) awaits(conn *member.Conn, work *workv1alpha1.Work, incomplete []schema.GroupVersionResource, patience time.Duration) bool {
+	key := client.ObjectKeyFromObject(work)
 	if a.waits.Since(key, a.clock.Now()) >= patience {
 		return false
 	}
-	conn.WhenSynced(incomplete[0], func() { a.queues.Add(conn.Name(), key) })
+	add := a.queues.Add
+	if !appliedAt(work, work.Generation) {
+		add = a.queues.AddFirst
+	}
+	conn.WhenSynced(incomplete[0], func() { add(conn.Name(), key) })
 	return true
 }
 
@@ -323,7 +328,7 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		return 0, err
 	default:
 		manifests := ssa.ManifestsOf(work)
-		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, key, incomplete, patienceWithWatch) {
+		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, work, incomplete, patienceWithWatch) {
 			return patienceWithWatch, nil
 		}
 		if err := a.removeAll(ctx, d, work, manifests); objects.Unavailable(err) { // since a moment ago

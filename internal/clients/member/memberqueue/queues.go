@@ -15,6 +15,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 // ReconcileFunc does what is to be done about one key of one member. After a positive duration it is called again. After an
@@ -48,9 +49,41 @@ type memberKey struct {
 	types.NamespacedName
 }
 
+// first has the keys of AddFirst until they were reconciled. It has a lock of its own, since the queue reads it with its lock held.
+type first struct {
+	mu   sync.Mutex
+	keys map[types.NamespacedName]struct{}
+}
+
+func (f *first) add(key types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys[key] = struct{}{}
+}
+
+// take removes a key, and returns whether it was there.
+func (f *first) take(key types.NamespacedName) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.keys[key]
+	delete(f.keys, key)
+	return ok
+}
+
+// group is that of a key among those that take turns.
+func (f *first) group(key types.NamespacedName) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.keys[key]; ok {
+		return "first"
+	}
+	return ""
+}
+
 type memberQueue struct {
 	cluster string
 	queue   workqueue.TypedInterface[types.NamespacedName]
+	first   *first
 	backoff workqueue.TypedRateLimiter[types.NamespacedName]
 
 	mu sync.Mutex
@@ -148,11 +181,20 @@ func (l *Queues) work(q *memberQueue) {
 }
 
 // Add queues a key; one that is queued already is not queued twice.
-func (l *Queues) Add(cluster string, key types.NamespacedName) {
+func (l *Queues) Add(cluster string, key types.NamespacedName) { l.add(cluster, key, false) }
+
+// AddFirst queues a key of something that was changed just now. Those of AddFirst take turns with all others, until they were reconciled: after
+// a restart, or when a member can be reached again, what changes then does not wait for thousands that are unchanged.
+func (l *Queues) AddFirst(cluster string, key types.NamespacedName) { l.add(cluster, key, true) }
+
+func (l *Queues) add(cluster string, key types.NamespacedName, first bool) {
 	l.measure.Added()
 	l.mu.Lock() // a queue does not end while a key is added to it
 	defer l.mu.Unlock()
 	q := l.forMember(cluster)
+	if first {
+		q.first.add(key)
+	}
 	q.await(key, l.clock.Now())
 	l.enqueue(q, key)
 }
@@ -244,9 +286,10 @@ func (l *Queues) forMember(cluster string) *memberQueue {
 	if found, ok := l.members[cluster]; ok {
 		return found
 	}
+	first := &first{keys: map[types.NamespacedName]struct{}{}}
 	made := &memberQueue{
-		cluster: cluster, due: map[types.NamespacedName]time.Time{},
-		queue:   workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: l.clock}),
+		cluster: cluster, first: first, due: map[types.NamespacedName]time.Time{},
+		queue:   workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: l.clock, Queue: fairqueue.NewOrder(first.group)}),
 		backoff: backoff.Limiter[types.NamespacedName](),
 	}
 	l.members[cluster] = made
@@ -291,12 +334,16 @@ func (l *Queues) next(ctx context.Context, q *memberQueue) bool {
 		return false
 	}
 	defer l.done(q, key)
+	first := q.first.take(key)
 	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", q.cluster, "work", key)
 	var again time.Duration
 	err := l.loop.Do(log.IntoContext(ctx, logger), q.cluster+" "+key.String(), func(ctx context.Context) (err error) {
 		again, err = l.reconcile(ctx, q.cluster, key)
 		return err
 	})
+	if first && err != nil {
+		q.first.add(key) // it is still to be done
+	}
 	var unavailable *member.UnavailableError
 	switch {
 	case errors.As(err, &unavailable):

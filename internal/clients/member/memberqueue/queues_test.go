@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,52 @@ func run(t *testing.T, queues *memberqueue.Queues) {
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
+}
+
+// TestWhatChangedWaitsForOneOfTheOthers: also if its member could not be reached at first.
+func TestWhatChangedWaitsForOneOfTheOthers(t *testing.T) {
+	const others = 20
+	var mu sync.Mutex
+	var order []string
+	var down atomic.Bool
+	down.Store(true)
+	queues := memberqueue.New("test", connect(t), clock.RealClock{}, 1, func(_ context.Context, cluster string, key types.NamespacedName) (time.Duration, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, key.Name)
+		if down.Load() {
+			return 0, &member.UnavailableError{Cluster: cluster, Cause: errors.New("down")}
+		}
+		return 0, nil
+	})
+	for i := range others {
+		queues.Add("member2", types.NamespacedName{Name: fmt.Sprint(i)})
+	}
+	queues.AddFirst("member2", types.NamespacedName{Name: "changed"})
+	run(t, queues)
+	for _, state := range []string{"down", "up", "up again"} {
+		eventually(t, "all are reconciled while the member is "+state, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(order) == others+1
+		})
+		mu.Lock()
+		if at := slices.Index(order, "changed"); (at > 3) != (state == "up again") {
+			t.Errorf("while the member is %s what changed is reconciled as number %d: %q", state, at, order)
+		}
+		order = nil
+		mu.Unlock()
+		down.Store(false)
+		switch state {
+		case "down":
+			queues.Wake("member2")
+		case "up":
+			for i := range others {
+				queues.Add("member2", types.NamespacedName{Name: fmt.Sprint(i)})
+			}
+			queues.Add("member2", types.NamespacedName{Name: "changed"})
+		}
+	}
 }
 
 func TestAMemberThatHangsDelaysNoOther(t *testing.T) {
