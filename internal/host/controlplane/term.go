@@ -136,11 +136,11 @@ func (h *Hub) newTerm(ctx context.Context, first bool) (_ *term, err error) {
 	o := h.options
 	o.metrics = prometheus.NewRegistry()
 	o.loops = controlloop.NewSet(o.metrics, o.Clock)
-	// Statuses and revisions are written behind what brings objects to members: written during a burst, they take a tenth to a sixth of the
-	// time until all of its objects are there.
+	// Statuses are written behind what brings objects to members: written during a burst, they take a tenth to a sixth of the time until all of
+	// its objects are there. Revisions are not: the state before a change is read from the storage, which has it for five minutes.
 	o.loops.Limit(o.limiter,
-		[]string{"propagate", "schedule", "render", "apply", "observe", "namespaces", "service", "import", "collect", "exports", "exported-endpoints", "imports"},
-		[]string{"report", "aggregate", "history"})
+		[]string{"propagate", "schedule", "render", "apply", "observe", "namespaces", "service", "import", "history", "collect", "exports", "exported-endpoints", "imports"},
+		[]string{"report", "aggregate"})
 	o.loops.Trace(h.server.TracerProvider())
 	t := &term{first: first, loops: o.loops}
 	if o.LeaderElection {

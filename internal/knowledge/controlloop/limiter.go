@@ -54,7 +54,7 @@ const between = 20 * time.Millisecond
 const afterwards = 50 * time.Millisecond
 
 // share is how much other work begins for each that begins behind it. If none did, the status of an object would come 9 s instead of 3 s after
-// its creation while another namespace has 2,000 on their way, and these would not be in the members sooner.
+// its creation while another namespace has 2,000 on their way, and these would be in the members a tenth sooner.
 const share = 8
 
 // NewLimiter returns a limiter with a number of slots for each processor. Work that has lasted for longest releases its slot.

@@ -1,5 +1,5 @@
-// Package fairqueue is a queue in which groups take turns. A namespace with ten thousand objects to reconcile then delays another
-// with one by a single object, instead of by ten thousand.
+// Package fairqueue is a queue in which groups take turns, and the same order, without priorities, for queues of package workqueue. A
+// namespace with ten thousand objects to reconcile then delays another with one by a single object, instead of by ten thousand.
 //
 // In: requests of a loop, their priorities, and the group of each.
 //

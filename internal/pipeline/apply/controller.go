@@ -233,7 +233,7 @@ func hasChanged(before, after *workv1alpha1.Work) bool {
 		before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }
 
-// enqueue queues a Work, before others if it was changed just now.
+// enqueue queues a Work. One that was changed just now takes turns with all others of its member.
 func (a *Applier) enqueue(work *workv1alpha1.Work, changed bool) {
 	if workv1alpha1.IsRecord(work) {
 		return // kept for the control plane itself, and written with every change in the member: nothing to apply or to report

@@ -49,7 +49,7 @@ type memberKey struct {
 	types.NamespacedName
 }
 
-// first has the keys of AddFirst until they were reconciled. It has a lock of its own, since the queue reads it with its lock held.
+// first has the keys of AddFirst that were not reconciled yet, or only with an error. It has a lock of its own, since the queue reads it with its lock held.
 type first struct {
 	mu   sync.Mutex
 	keys map[types.NamespacedName]struct{}
@@ -183,8 +183,8 @@ func (l *Queues) work(q *memberQueue) {
 // Add queues a key; one that is queued already is not queued twice.
 func (l *Queues) Add(cluster string, key types.NamespacedName) { l.add(cluster, key, false) }
 
-// AddFirst queues a key of something that was changed just now. Those of AddFirst take turns with all others, until they were reconciled: after
-// a restart, or when a member can be reached again, what changes then does not wait for thousands that are unchanged.
+// AddFirst queues the key of an object that was changed just now. The keys of AddFirst take turns with all others until they were reconciled
+// without an error: after a restart, or when a member can be reached again, a change does not wait for thousands of objects that are unchanged.
 func (l *Queues) AddFirst(cluster string, key types.NamespacedName) { l.add(cluster, key, true) }
 
 func (l *Queues) add(cluster string, key types.NamespacedName, first bool) {
