@@ -15,7 +15,7 @@ const (
 	// idle control plane has 100 MB that live. A busy one allocates 300 MB a second: at twice what is live, two fifths of
 	// its time went into collecting.
 	idleHeap = 160 << 20
-	busyHeap = 260 << 20
+	busyHeap = 230 << 20
 	// The shares are by how much, in percent, the heap may outgrow usualLive when that is more. What has been busy for
 	// longAfter, idle time taken off, is no burst and gets the memory that it needs to be quick. With more that is live
 	// the heap may outgrow it by more, but only by the square root: objects that last end up all over the memory that a
@@ -31,8 +31,13 @@ const (
 	largeGrowth = 500 << 20
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
-	// busyLasts is how long after the last busy moment a process counts as idle.
-	busyLasts = 10 * time.Second
+	// busyLasts is how long after the last busy moment a process counts as idle. What is free then is given back, and once more after
+	// historyLasts: a watch cache keeps the events of a burst for up to three minutes (internal/host/apiserver/storage).
+	busyLasts, historyLasts = 10 * time.Second, 190 * time.Second
+	// startLasts is how long a start is no burst. Nearly all that it allocates is garbage at once, and the heap keeps the size to which it grows.
+	startLasts = 4 * time.Second
+	// maxPercent bounds the ratio: it holds until the next look, and a process that starts has many times as much that is live by then.
+	maxPercent = 300
 	// memoryLook is how often the goal follows what happens; it must be short enough to react to the beginning of a burst.
 	memoryLook = 250 * time.Millisecond
 )
@@ -41,7 +46,7 @@ const (
 // and what a burst took is given back after it, until the context ends or stop is called, which waits for the end. It sets the ratio and no limit: a process whose live memory comes near a
 // limit collects without end. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
 func Adapt(ctx context.Context) (stop func()) {
-	return start(ctx, func(ctx context.Context) { adapt(ctx, memoryLook, busyRate, collectAt) })
+	return start(ctx, func(ctx context.Context) { adapt(ctx, memoryLook, busyRate, growth) })
 }
 
 const (
@@ -58,7 +63,7 @@ const (
 // otherwise.
 func KeepSmall(ctx context.Context) (stop func()) {
 	return start(ctx, func(ctx context.Context) {
-		adapt(ctx, smallLook, smallRate, func(int64, bool, bool) int { return smallShare })
+		adapt(ctx, smallLook, smallRate, func(live int64, _, _ bool) int64 { return live * smallShare / 100 })
 	})
 }
 
@@ -72,41 +77,47 @@ func start(ctx context.Context, run func(context.Context)) (stop func()) {
 	}
 }
 
-// adapt reads every period what happens, and sets the ratio that share returns for it. A process that allocates more than rate, in bytes a
-// second, is busy.
-func adapt(ctx context.Context, period time.Duration, rate float64, share func(live int64, busy, long bool) (percent int)) {
+// adapt reads every period what happens, and lets the heap outgrow what is live by as much as growth returns for it, in bytes. A process that
+// allocates more than rate, in bytes a second, is busy.
+func adapt(ctx context.Context, period time.Duration, rate float64, growth func(live int64, busy, long bool) int64) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-	read := func() (live, allocated int64) {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
+	}
+	value := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	read := func() (live, allocated, roots int64) {
 		metrics.Read(samples)
-		return int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
+		return value(0), value(1), value(2) + value(3)
 	}
 	look := time.NewTicker(period)
 	defer look.Stop()
-	lastBusy, wasBusy, percent := time.Now(), true, 0
+	began := time.Now()
+	lastBusy, percent := began, 0
+	due := []time.Duration{busyLasts, historyLasts} // when memory is given back, after the last busy moment
+	toRelease := due
 	var busyFor time.Duration
-	_, before := read()
+	_, before, _ := read()
 	for {
-		live, allocated := read()
+		live, allocated, roots := read()
 		if float64(allocated-before) > rate*period.Seconds() {
-			lastBusy = time.Now()
+			lastBusy, toRelease = time.Now(), due
 			busyFor = min(busyFor+period, 2*longAfter)
 		} else {
 			busyFor = max(busyFor-period, 0)
 		}
 		before = allocated
-		busy := time.Since(lastBusy) < busyLasts
+		busy := time.Since(lastBusy) < busyLasts && time.Since(began) > startLasts
 		// Changing the ratio stops the world for a moment, so small differences do not count.
-		if want := share(live, busy, busyFor > longAfter); want < percent*9/10 || want > percent*11/10 {
+		if want := percentOf(growth(live, busy, busyFor > longAfter), live+roots); want < percent*9/10 || want > percent*11/10 {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
-		if wasBusy && !busy {
+		if len(toRelease) > 0 && time.Since(lastBusy) >= toRelease[0] {
+			toRelease = toRelease[1:]
 			debug.FreeOSMemory()
 		}
-		wasBusy = busy
 		select {
 		case <-look.C:
 		case <-ctx.Done():
@@ -115,8 +126,14 @@ func adapt(ctx context.Context, period time.Duration, rate float64, share func(l
 	}
 }
 
-// collectAt is by how much, in percent, the heap may outgrow what is live before garbage is collected.
-func collectAt(live int64, busy, long bool) int {
+// percentOf is the ratio that lets a heap outgrow what is live by growth: the runtime takes it of what it scans, which is the stacks and the
+// global variables, too.
+func percentOf(growth, scanned int64) int {
+	return int(min(growth*100/max(scanned, 1<<20), maxPercent))
+}
+
+// growth is by how many bytes the heap may outgrow what is live before garbage is collected.
+func growth(live int64, busy, long bool) int64 {
 	heap, share := int64(idleHeap), idleShare
 	switch {
 	case busy && long:
@@ -130,5 +147,5 @@ func collectAt(live int64, busy, long bool) int {
 			share = max(share, min(largeShare, int(largeGrowth*100/live)))
 		}
 	}
-	return max(share, int((heap-live)*100/max(live, 1<<20)))
+	return max(live*int64(share)/100, heap-live)
 }

@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-func TestCollectAt(t *testing.T) {
+func TestGrowth(t *testing.T) {
 	const mb = 1 << 20
 	cases := map[string]struct {
 		live       int64
@@ -21,8 +21,24 @@ func TestCollectAt(t *testing.T) {
 		"nor unless it stays busy":                {2300 * mb, true, false, 2668 * mb},
 	}
 	for name, c := range cases {
-		if got := c.live * int64(100+collectAt(c.live, c.busy, c.long)) / 100; got < c.want*99/100 || got > c.want*101/100 {
+		if got := c.live + growth(c.live, c.busy, c.long); got < c.want*99/100 || got > c.want*101/100 {
 			t.Errorf("%s: collected at %d MB, want %d MB", name, got/mb, c.want/mb)
+		}
+	}
+}
+
+func TestPercentOf(t *testing.T) {
+	const mb = 1 << 20
+	for name, c := range map[string]struct {
+		growth, scanned int64
+		want            int
+	}{
+		"of the stacks, too": {130 * mb, 130 * mb, 100},
+		"a start":            {150 * mb, 10 * mb, maxPercent},
+		"nothing yet":        {160 * mb, 0, maxPercent},
+	} {
+		if got := percentOf(c.growth, c.scanned); got != c.want {
+			t.Errorf("%s: %d percent, want %d", name, got, c.want)
 		}
 	}
 }
