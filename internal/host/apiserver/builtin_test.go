@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 var (
@@ -119,26 +121,52 @@ func TestNamespaceDeletionTakesCustomResourcesAlong(t *testing.T) {
 	})
 }
 
+// TestGarbageCollection: the collector watches Works by their storage, and other kinds by requests.
 func TestGarbageCollection(t *testing.T) {
-	name := namespace(t)
-	owner, err := clients.CoreV1().ConfigMaps(name).Create(t.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	work := func(name string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
+		owned := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"workload": map[string]any{"manifests": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}}},
+		}}
+		owned.SetOwnerReferences(owners)
+		return owned
 	}
-	reference := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}
-	if _, err := objects.Resource(overridePolicies).Namespace(name).Create(t.Context(), overridePolicy("owned", reference), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	works := workv1alpha1.SchemeGroupVersion.WithResource("works")
+	for name, tc := range map[string]struct {
+		resource schema.GroupVersionResource
+		object   func(string, ...metav1.OwnerReference) *unstructured.Unstructured
+	}{"Requests": {overridePolicies, overridePolicy}, "Storage": {works, work}} {
+		t.Run(name, func(t *testing.T) {
+			name := namespace(t)
+			owner, err := clients.CoreV1().ConfigMaps(name).Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			resource := objects.Resource(tc.resource).Namespace(name)
+			owned, err := resource.Create(t.Context(), tc.object("owned", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := tc.object("next", metav1.OwnerReference{APIVersion: owned.GetAPIVersion(), Kind: owned.GetKind(), Name: owned.GetName(), UID: owned.GetUID()})
+			if _, err := resource.Create(t.Context(), next, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := clients.CoreV1().ConfigMaps(name).Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() string {
+				left, err := resource.List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					return err.Error()
+				}
+				if len(left.Items) > 0 {
+					return fmt.Sprintf("%d owned objects outlive their owners", len(left.Items))
+				}
+				return ""
+			})
+		})
 	}
-	if err := clients.CoreV1().ConfigMaps(name).Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() string {
-		if _, err := objects.Resource(overridePolicies).Namespace(name).Get(t.Context(), "owned", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return "the owned object outlives its owner"
-		}
-		return ""
-	})
 }
 
 // TestGarbageCollectionOfNewKinds: also one that it watched, that went, and that is back.

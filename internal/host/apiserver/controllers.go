@@ -28,6 +28,7 @@ func (s *Server) RunControllers(ctx context.Context, client *rest.Config) error 
 		Informers: s.informers,
 		// They outlive the controllers: an informer that has ended cannot be started again, and the next controllers share it.
 		StartInformers: func() { s.informers.Start(s.stopping) },
+		NativeInformer: s.nativeInformer,
 
 		AuthorityCert: cert,
 		AuthorityKey:  key,

@@ -50,6 +50,15 @@ func (s *Server) NewInformer(source toolscache.ListerWatcher, obj runtime.Object
 	return toolscache.NewSharedIndexInformer(source, obj, resync, indexers)
 }
 
+// nativeInformer makes an informer of Works or bindings as NewInformer does, and returns nil for any other resource.
+func (s *Server) nativeInformer(resource schema.GroupResource) toolscache.SharedIndexInformer {
+	obj := s.works.New(resource)
+	if obj == nil {
+		return nil
+	}
+	return toolscache.NewSharedIndexInformer(s.ListerWatcher(obj), obj, 0, toolscache.Indexers{})
+}
+
 // ListerWatcher returns how all Works or bindings are read from the watch cache of this process, nil for any other kind. What it reads must
 // not be changed.
 func (s *Server) ListerWatcher(obj runtime.Object) toolscache.ListerWatcher {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/bootstrap"
@@ -41,6 +42,9 @@ type Config struct {
 	// yet, until the server ends.
 	Informers      informers.SharedInformerFactory
 	StartInformers func()
+	// NativeInformer makes an informer of a kind whose storage is in this process, nil for any other. Its objects share their memory with the
+	// storage, and are not to be changed. It is a function because the storage belongs to the server that runs the controllers.
+	NativeInformer func(schema.GroupResource) cache.SharedIndexInformer
 	// AuthorityCert and AuthorityKey are files of the authority that signs client certificates.
 	AuthorityCert, AuthorityKey string
 	// TokenKey is the file of the key that signs service account tokens.

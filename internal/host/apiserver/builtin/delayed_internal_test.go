@@ -33,7 +33,7 @@ func runDelayed(t *testing.T) (events *watch.FakeWatcher, got func() []delivered
 	client := metadatafake.NewSimpleMetadataClient(scheme, claim("present"))
 	events = watch.NewFake()
 	client.PrependWatchReactor(claims.Resource, func(clienttesting.Action) (bool, watch.Interface, error) { return true, events, nil })
-	informer, err := newLeanInformers(Config{}, client).ForResource(claims)
+	informer, err := newLeanInformers(Config{NativeInformer: noNative}, client).ForResource(claims)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,7 @@ func (b *builder) garbage(ctx context.Context) error {
 type leanInformers struct {
 	shared informers.SharedInformerFactory
 	start  func()
+	native func(schema.GroupResource) cache.SharedIndexInformer
 	client metadata.Interface
 	// watched are the resources the API server watches in full for its own sake.
 	watched sets.Set[schema.GroupResource]
@@ -80,6 +81,7 @@ func newLeanInformers(cfg Config, client metadata.Interface) *leanInformers {
 	return &leanInformers{
 		shared: cfg.Informers,
 		start:  cfg.StartInformers,
+		native: cfg.NativeInformer,
 		client: client,
 		watched: sets.New(
 			schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "secrets"},
@@ -97,19 +99,26 @@ func (l *leanInformers) ForResource(resource schema.GroupVersionResource) (infor
 	if l.watched.Has(resource.GroupResource()) {
 		return l.shared.ForResource(resource)
 	}
+	// Over HTTP, each write of a Work or a binding, of which most writes are, is encoded and decoded once more.
+	if own := l.native(resource.GroupResource()); own != nil {
+		return monitored(own, ownershipOf, resource)
+	}
 	var tweak metadatainformer.TweakListOptionsFunc
 	if resource.GroupResource() == (schema.GroupResource{Group: "apps", Resource: "replicasets"}) {
 		tweak = replicasets.WithoutDerived // they go with their Deployments
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(l.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, tweak)
-	if err := informer.Informer().SetTransform(onlyOwnership); err != nil {
+	informer := metadatainformer.NewFilteredMetadataInformer(l.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, tweak).Informer()
+	if resource.GroupVersion() == resourcev1alpha2.GroupVersion {
+		informer = &delayedInformer{SharedIndexInformer: informer}
+	}
+	return monitored(informer, onlyOwnership, resource)
+}
+
+func monitored(informer cache.SharedIndexInformer, transform cache.TransformFunc, resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if err := informer.SetTransform(transform); err != nil {
 		return nil, fmt.Errorf("preparing to watch %s: %w", resource, err)
 	}
-	single := monitoredInformer{informer, informer.Informer()}
-	if resource.GroupVersion() == resourcev1alpha2.GroupVersion {
-		single.SharedIndexInformer = &delayedInformer{SharedIndexInformer: single.SharedIndexInformer}
-	}
-	return single, nil
+	return monitoredInformer{informer, resource.GroupResource()}, nil
 }
 
 // Start runs the informers that are shared, which end with the server. The others run with the collector's monitor of their kind.
@@ -118,8 +127,13 @@ func (l *leanInformers) Start(<-chan struct{}) { l.start() }
 // monitoredInformer is an informer that ends with the garbage collector's monitor of its kind. Informers of a factory run until the
 // process ends, and list a kind that is gone again and again.
 type monitoredInformer struct {
-	informers.GenericInformer
 	cache.SharedIndexInformer
+	resource schema.GroupResource
+}
+
+// Lister implements informers.GenericInformer.
+func (m monitoredInformer) Lister() cache.GenericLister {
+	return cache.NewGenericLister(m.GetIndexer(), m.resource)
 }
 
 // Informer implements informers.GenericInformer.
@@ -136,6 +150,20 @@ func onlyOwnership(object any) (any, error) {
 		accessor.SetLabels(nil)
 	}
 	return object, nil
+}
+
+// ownershipOf is the metadata of an object that bears on who owns it. The object is not changed, and only the little of its memory that the
+// metadata refers to is kept.
+func ownershipOf(object any) (any, error) {
+	of, ok := object.(metav1.Object)
+	if !ok {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(), ResourceVersion: of.GetResourceVersion(),
+		DeletionTimestamp: of.GetDeletionTimestamp(), DeletionGracePeriodSeconds: of.GetDeletionGracePeriodSeconds(),
+		Finalizers: of.GetFinalizers(), OwnerReferences: of.GetOwnerReferences(),
+	}}, nil
 }
 
 // served answers discovery from memory while nothing changes in what is served and in use.

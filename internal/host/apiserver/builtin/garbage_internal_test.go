@@ -28,7 +28,7 @@ func TestAWatchEndsWithItsKind(t *testing.T) {
 		watches <- w
 		return true, w, nil
 	})
-	lean := newLeanInformers(Config{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0), StartInformers: func() {}}, client)
+	lean := newLeanInformers(Config{Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0), StartInformers: func() {}, NativeInformer: noNative}, client)
 	all := make(chan struct{})
 	defer close(all)
 	for _, life := range []string{"first", "second"} {
@@ -55,3 +55,5 @@ func TestAWatchEndsWithItsKind(t *testing.T) {
 		}
 	}
 }
+
+func noNative(schema.GroupResource) cache.SharedIndexInformer { return nil }

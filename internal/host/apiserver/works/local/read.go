@@ -54,6 +54,19 @@ func (s *Storage) kind(obj runtime.Object) (Kind, bool) {
 	return kind, ok
 }
 
+// New returns an empty object of a resource, nil if that is not one of the kinds.
+func (s *Storage) New(resource schema.GroupResource) runtime.Object {
+	if s == nil {
+		return nil
+	}
+	for _, kind := range s.kinds {
+		if kind.resource() == resource {
+			return kind.NewFunc()
+		}
+	}
+	return nil
+}
+
 // ListerWatcher returns how an informer reads all objects of the type of obj, nil if that is none of the kinds. What it reads shares
 // its memory with the watch cache, so that objects of the informer must not be changed, not even by a transform; only the fields of
 // the object itself, such as the list of managed fields, may be set. Selectors of the informer are not applied.
