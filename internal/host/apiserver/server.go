@@ -243,13 +243,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		transport.DialContext = cfg.DialPods
 		config.KubeAPIs.ControlPlane.ProxyTransport = transport
 	}
-	wrap, plain := storage.AwaitCaches, generic.StorageDecorator(generic.UndecoratedStorage)
-	if stored.Direct != nil {
-		plain = stored.Direct.Plain
-		wrap = func(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-			return storage.AwaitCaches(stored.Direct.Wrap(getter))
-		}
-	}
+	wrap, plain := wrapperOf(stored)
 	chain.WrapStorage(config, wrap)
 	if cfg.Role == Hub {
 		builtin := config.KubeAPIs.ControlPlane.Generic
@@ -283,6 +277,24 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		return nil, err
 	}
 	return server, nil
+}
+
+// wrapperOf returns what changes how objects are stored, and how storage without a watch cache is made.
+func wrapperOf(stored *etcd.Storage) (wrap chain.Wrapper, plain generic.StorageDecorator) {
+	plain = generic.UndecoratedStorage
+	if stored.Direct != nil {
+		plain = stored.Direct.Plain
+	}
+	return func(getter generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+		if stored.Direct != nil {
+			getter = stored.Direct.Wrap(getter)
+		}
+		getter = storage.AwaitCaches(getter)
+		if stored.Usage != nil {
+			getter = stored.Usage.Wrap(getter)
+		}
+		return getter
+	}, plain
 }
 
 // serve builds the servers and runs them until the context ends, then everything in undo, which waits for following.

@@ -29,10 +29,12 @@ func (s *Server) StorageCapacity() (etcd.Capacity, bool) { return s.storage.Capa
 // CertificateEnds are the times at which the certificates of this server end, by the names of their files in the key directory.
 func (s *Server) CertificateEnds() map[string]time.Time { return s.keys.Ends() }
 
-// InUse returns whether there may be objects of a resource: false is the answer about custom resources of which none was ever
-// seen. It is quick. To list or watch such a resource costs far more than its definition does.
+// InUse returns whether there may be objects of a resource: false is the answer about custom resources and built-in kinds of which none was
+// ever seen. It is quick. To list or watch such a custom resource costs far more than its definition does, and a watch of a built-in kind
+// costs 100 kB.
 func (s *Server) InUse(ctx context.Context, resource schema.GroupResource) bool {
-	return s.storage.Usage == nil || !s.defines(resource) || s.storage.Usage.Used(ctx, resource)
+	usage := s.storage.Usage
+	return usage == nil || !s.defines(resource) && !usage.Stores(resource) || usage.Used(ctx, resource)
 }
 
 // OnUse has notify called when the result of InUse may have changed, until the context ends. It must return quickly.

@@ -43,9 +43,38 @@ func TestACustomResourceIsInUseFromItsFirstObjectOn(t *testing.T) {
 		}
 		return ""
 	})
-	for _, resource := range []schema.GroupResource{{Resource: "pods"}, {Group: "apps", Resource: "deployments"}, {Group: "unused.example.com", Resource: "things"}} {
+	if !hub.InUse(t.Context(), schema.GroupResource{Group: "unused.example.com", Resource: "things"}) {
+		t.Error("what is not stored here may be in use")
+	}
+}
+
+// TestABuiltInKindIsInUseFromItsFirstObjectOn: the storage of Services is not where their name says.
+func TestABuiltInKindIsInUseFromItsFirstObjectOn(t *testing.T) {
+	for _, resource := range []schema.GroupResource{
+		{Resource: "namespaces"}, {Resource: "services"}, {Resource: "serviceaccounts"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, {Group: "apiregistration.k8s.io", Resource: "apiservices"},
+	} {
 		if !hub.InUse(t.Context(), resource) {
-			t.Errorf("%s has no definition, and so may be in use", resource)
+			t.Errorf("%s has objects", resource)
+		}
+	}
+	classes := schema.GroupResource{Group: "node.k8s.io", Resource: "runtimeclasses"}
+	if hub.InUse(t.Context(), classes) {
+		t.Fatal("there is no RuntimeClass yet")
+	}
+	notified := make(chan struct{}, 1)
+	hub.OnUse(t.Context(), func() {
+		select {
+		case notified <- struct{}{}:
+		default: // one is enough
+		}
+	})
+	call(t, http.MethodPost, "/apis/node.k8s.io/v1/runtimeclasses", "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: used}, handler: runc}").wants(t, http.StatusCreated)
+	for !hub.InUse(t.Context(), classes) {
+		select {
+		case <-notified:
+		case <-t.Context().Done():
+			t.Fatal("there was no notification of the first object")
 		}
 	}
 }
