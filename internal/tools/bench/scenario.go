@@ -49,7 +49,10 @@ func newStand(ctx context.Context, f *fleet.Fleet) (s *Stand, err error) {
 			return s, err
 		}
 	}
-	return s, fleet.PrepareNamespace(ctx, s.Top)
+	if err := fleet.PrepareNamespace(ctx, s.Top); err != nil {
+		return s, err
+	}
+	return s, fleet.AwaitCalm(ctx, s.Top.Kube)
 }
 
 // close ends what watches the clusters.

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -28,6 +30,33 @@ func CountWrites(ctx context.Context, hub kubernetes.Interface) (Writes, error) 
 		return nil, fmt.Errorf("reading the hub's request counters: %w", err)
 	}
 	return ParseWrites(string(text))
+}
+
+const (
+	// calm is for how long nothing must be written: five seconds after a member is ready, the token is copied that renews its credentials.
+	calm = 7 * time.Second
+	// calmTimeout bounds the wait.
+	calmTimeout = 2 * time.Minute
+)
+
+// AwaitCalm returns when nothing has been written for a while. The writes of members that join are not those of what is measured.
+func AwaitCalm(ctx context.Context, hub kubernetes.Interface) error {
+	var last Writes
+	since := time.Now()
+	err := wait.PollUntilContextTimeout(ctx, time.Second, calmTimeout, true, func(ctx context.Context) (bool, error) {
+		counted, err := CountWrites(ctx, hub)
+		if err != nil {
+			return false, err
+		}
+		if !maps.Equal(counted, last) {
+			last, since = counted, time.Now()
+		}
+		return time.Since(since) >= calm, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until nothing is written: %w", err)
+	}
+	return nil
 }
 
 func ParseWrites(text string) (Writes, error) {
