@@ -73,8 +73,14 @@ func explained(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	wide.Spec.ResourceSelectors, wide.Spec.OverrideRules = selector, labels("hidden-value")
 	own := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "own"}}
 	own.Spec.ResourceSelectors, own.Spec.OverrideRules = selector, labels("front")
-	fleettest.Create(t, fleet.Hub, settings, wide, own, fleettest.Policy(ns, "winner", west, settings), fleettest.ClusterPolicy("hidden-policy-"+ns, fleettest.To("east-1"), settings))
+	fleettest.Create(t, fleet.Hub, settings, wide, own, fleettest.Policy(ns, "winner", west, settings))
 	fleettest.ExpectEventually(t, fleet.Hub, binding(ns, "ConfigMap", "settings"), placed("west-1", "west-2", "west-3"))
+	// The first policy that is seen holds the object, and the kinds of policies are watched one by one: two at once may be seen in either order.
+	hidden := fleettest.ClusterPolicy("hidden-policy-"+ns, fleettest.To("east-1"), settings)
+	fleettest.Create(t, fleet.Hub, hidden)
+	fleettest.Eventually(t, "an explanation with the second policy", func() bool {
+		return slices.ContainsFunc(ask(t, fleet.Hub, question(ns, "settings")), func(step string) bool { return strings.Contains(step, hidden.Name) })
+	})
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: workv1alpha1.ExecutionNamespace("west-1"), Name: workv1alpha1.WorkName("ConfigMap", ns, "settings"),
 	}}
