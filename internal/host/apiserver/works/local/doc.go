@@ -6,5 +6,5 @@
 // Never: skips what holds for a request: a write is authorized, admitted, validated and counted.
 //
 // A request is encoded, decoded, routed through thirty handlers in goroutines of their own, and answered in the same way. For Works and
-// bindings, which the loops write all the time, that took a third of the control plane's CPU time (docs/performance.md).
+// bindings, which the loops write all the time, that took a third of the control plane's CPU time (docs/measurements.md).
 package local
