@@ -31,9 +31,9 @@ const (
 	largeGrowth = 500 << 20
 	// busyRate is how much a busy process allocates in a second.
 	busyRate = 24 << 20
-	// busyLasts is how long after the last busy moment a process counts as idle. What is free then is given back. The
-	// events that a watch cache keeps of a burst go within three minutes (internal/host/apiserver/storage); a call after that gives back no more.
-	busyLasts = 10 * time.Second
+	// busyLasts is how long after the last busy moment a process counts as idle. What is free then is given back, and once more after
+	// historyLasts: a watch cache keeps the events of a burst for up to three minutes (internal/host/apiserver/storage).
+	busyLasts, historyLasts = 10 * time.Second, 190 * time.Second
 	// startLasts is how long a start is no burst. Nearly all that it allocates is garbage at once, and the heap keeps the size to which it grows.
 	startLasts = 4 * time.Second
 	// maxPercent bounds the ratio: it holds until the next look, and a process that starts has many times as much that is live by then.
@@ -94,13 +94,15 @@ func adapt(ctx context.Context, period time.Duration, rate float64, growth func(
 	look := time.NewTicker(period)
 	defer look.Stop()
 	began := time.Now()
-	lastBusy, released, percent := began, false, 0
+	lastBusy, percent := began, 0
+	due := []time.Duration{busyLasts, historyLasts} // when memory is given back, after the last busy moment
+	toRelease := due
 	var busyFor time.Duration
 	_, before, _ := read()
 	for {
 		live, allocated, roots := read()
 		if float64(allocated-before) > rate*period.Seconds() {
-			lastBusy, released = time.Now(), false
+			lastBusy, toRelease = time.Now(), due
 			busyFor = min(busyFor+period, 2*longAfter)
 		} else {
 			busyFor = max(busyFor-period, 0)
@@ -112,8 +114,8 @@ func adapt(ctx context.Context, period time.Duration, rate float64, growth func(
 			percent = want
 			debug.SetGCPercent(percent)
 		}
-		if !released && time.Since(lastBusy) >= busyLasts {
-			released = true
+		if len(toRelease) > 0 && time.Since(lastBusy) >= toRelease[0] {
+			toRelease = toRelease[1:]
 			debug.FreeOSMemory()
 		}
 		select {
