@@ -128,12 +128,7 @@ func TestLongAbsence(t *testing.T) {
 	member := fleettest.StartMember(t, "m", "--bare")
 	hub.Join(t, "m", member.Kubeconfig)
 	fleettest.ExpectEventually(t, hub.Cluster, clusterNamed("m"), ready)
-	fleettest.ExpectEventually(t, hub.Cluster, credentialSecret("m"), func(s *corev1.Secret) error {
-		if len(s.Data[clusterv1alpha1.SecretRenewalTokenKey]) == 0 {
-			return fmt.Errorf("there is no renewal token yet")
-		}
-		return nil
-	})
+	fleettest.ExpectEventually(t, hub.Cluster, credentialSecret("m"), fleettest.HasRenewalToken)
 	expectReturn(t, hub, "m")
 
 	t.Run("the member cannot be reached", func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,12 +72,7 @@ func TestKillLosesNothingAndARestartWritesNothing(t *testing.T) {
 
 	if !fleettest.InPullMode() { // agents keep their credentials themselves
 		for _, m := range fleet.Members {
-			fleettest.ExpectEventually(t, fleet.Hub, fleettest.Secret(clusterv1alpha1.ClusterNamespace, m.Name, nil), func(s *corev1.Secret) error {
-				if len(s.Data[clusterv1alpha1.SecretRenewalTokenKey]) == 0 {
-					return errors.New("it has no renewal token yet")
-				}
-				return nil
-			})
+			fleettest.ExpectEventually(t, fleet.Hub, fleettest.Secret(clusterv1alpha1.ClusterNamespace, m.Name, nil), fleettest.HasRenewalToken)
 		}
 	}
 	probe(t, fleet, ns, "before")

@@ -82,12 +82,7 @@ func readyOf(list *discoveryv1.EndpointSliceList, label, service string) []strin
 // token: the member gives a token that is much shorter than requested, and another one when it is due.
 func (f *fleet) token(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: older}}
-	fleettest.ExpectEventually(t, f.hub.Cluster, secret, func(s *corev1.Secret) error {
-		if len(s.Data[clusterv1alpha1.SecretRenewalTokenKey]) == 0 {
-			return errors.New("it has no token for renewals: the member's controllers did not make it")
-		}
-		return nil
-	})
+	fleettest.ExpectEventually(t, f.hub.Cluster, secret, fleettest.HasRenewalToken)
 	var before []byte
 	fleettest.Update(t, f.hub.Cluster, secret, func(s *corev1.Secret) {
 		before = s.Data[clusterv1alpha1.SecretTokenKey]

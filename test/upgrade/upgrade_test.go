@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -116,12 +115,7 @@ func (f *fleet) fill(t *testing.T) {
 	})
 	// The last part of joining: the token controller of the member has filled a Secret.
 	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-cluster", Name: "pushed"}}
-	fleettest.ExpectEventually(t, f.hub.Cluster, credentials, func(s *corev1.Secret) error {
-		if len(s.Data[clusterv1alpha1.SecretRenewalTokenKey]) == 0 {
-			return errors.New("it has no token for renewals")
-		}
-		return nil
-	})
+	fleettest.ExpectEventually(t, f.hub.Cluster, credentials, fleettest.HasRenewalToken)
 	f.newObject(t, "first") // after it, all endpoints have been carried
 }
 

@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
@@ -127,6 +129,15 @@ func Divided(weights ...Weight) policyv1alpha1.Placement {
 
 // Exists is a condition that any object fulfils.
 func Exists[T client.Object](T) error { return nil }
+
+// HasRenewalToken holds of the credential of a member in Push mode that has joined entirely: the token controller of the member makes the
+// token, and the control plane reads it some seconds later.
+func HasRenewalToken(s *corev1.Secret) error {
+	if len(s.Data[clusterv1alpha1.SecretRenewalTokenKey]) == 0 {
+		return errors.New("it has no renewal token")
+	}
+	return nil
+}
 
 // Available is the condition of a Deployment whose replicas are all ready, as seen by its present generation.
 func Available(d *appsv1.Deployment) error {
