@@ -89,6 +89,7 @@
 //   - cli: commands and printers; cli/trial and cli/members have those that only cmd/flagship links.
 //   - bench: measures the pipeline end to end and prints a table; bench/standin has light stand-ins for hundreds of members.
 //   - reference: writes docs/reference, and the manual pages and completions of a release.
+//   - suite: runs the tests of this repository, servers after compilers, and says what they cost.
 //   - fleettest: helpers for tests, imported by tests only.
 //
 // house_test.go enforces which package may import which.
