@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
 STAMP   := github.com/flagship-k8s/flagship/internal/knowledge/version
 # Without its tracing pages, which call methods by name, gRPC lets the linker leave out what the agent never calls: 20 MB of 72. The other
-# commands link more that calls methods by name.
+# commands link more that calls methods by name. Releases have the tag; `make build` has not, since it compiles most of Kubernetes once more.
 AGENT_TAGS := grpcnotrace
 LDFLAGS := -s -w \
 	-X $(STAMP).release=$(VERSION) \
@@ -33,19 +33,42 @@ help: ## Show the targets.
 .PHONY: build
 build: ## Build bin/flagship, bin/flagship-server and bin/flagship-agent (the first build compiles Kubernetes: about four minutes on two cores).
 	@mkdir -p bin
-	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ $(filter-out %/flagship-agent,$(COMMANDS:%=./cmd/%))
-	$(GO) build -tags $(AGENT_TAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/flagship-agent
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ $(COMMANDS:%=./cmd/%)
 
 .PHONY: demo
 demo: build ## Start a control plane with two members, propagate nginx, show its status come back.
 	@$(BIN) demo
 
+# What runs tests says what they cost: the slowest, and what was skipped and why.
+SUITE = $(GO) run ./internal/tools/suite
+# The commit that a change is compared with: BASE=COMMIT, or see hack/base.sh.
+CHANGED_SINCE = $(shell ./hack/base.sh)
+
+.PHONY: check
+check: verify-format verify-generated ## Check a change before its commit: format, generated files, layout, vet, linters, unit tests that it reaches, a dozen tests of the pipeline.
+	$(GO) test ./internal/
+	@$(MAKE) --no-print-directory lint-change test-change smoke
+
+.PHONY: test-change
+test-change: ## Run the unit tests of the packages that the change reaches.
+	$(SUITE) unit --reached $(CHANGED_SINCE) $(PACKAGES)
+
+.PHONY: smoke
+# One control plane with two members: an object arrives, changes, scales, is suspended, drifts, is deleted, and its status comes back.
+smoke: build ## Run a dozen tests of the pipeline on one fleet.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -count=1 -timeout 10m -run '$(SMOKE)' ./test/pipeline/
+
+SMOKE := ^(TestDeploymentReaches|TestScaling|TestDeletionRemoves|TestASuspendedWork|TestDrift|TestReplicasGoWhere|TestACustomResourceBrings|TestAFieldOf)
+
 .PHONY: test
 # FLAGSHIP_FAULT_KILLS=20 kills the control plane of test/faults more often than 8 times, at random points; FLAGSHIP_FAULT_SEED=N repeats
 # the points of a run.
-# The linters include go vet, which would read every dependency once more here, and once more with the race detector.
-test: build ## Run every test; needs nothing but Go.
-	FLAGSHIP_BINARY=$(abspath $(BIN)) $(GO) test -vet=off -timeout 30m $(PACKAGES)
+test: build ## Run the tests that guard a change; needs nothing but Go. What takes long and guards little is in test-nightly.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) $(SUITE) all $(PACKAGES)
+
+.PHONY: test-nightly
+test-nightly: build ## Run every test, also those that take long: upgrades, migration, versions side by side (builds the previous version).
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_NIGHTLY=1 $(SUITE) all $(PACKAGES)
 
 .PHONY: test-pull-mode
 # test/placement has no members: its Clusters are in Pull mode, without agents, and both modes are the same there. Tests that cannot
@@ -60,8 +83,8 @@ soak: build ## Do what users do and what fails, by a seed, for as long as told: 
 		$(GO) test -vet=off -v -count=1 -timeout 24h ./test/soak
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no API server.
-	$(GO) test -short $(PACKAGES)
+test-unit: ## Run the tests that start no server.
+	$(SUITE) unit $(PACKAGES)
 
 .PHONY: test-dra
 test-dra: build ## Run a resource driver built on the libraries of Kubernetes 1.30 against the hub (its own module).
@@ -104,11 +127,16 @@ test-crds: build ## Carry definitions in wide use (cert-manager, Gateway API, Cl
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_REAL_DEFINITIONS=1 $(GO) test -count=1 -timeout 20m ./test/crds/
 
 .PHONY: test-race
+# A compiler with the race detector compiles every dependency anew: the gate runs it on the packages that changed, a nightly run on all.
 test-race: ## Run the race detector on the packages that do not link the API server (needs a C compiler).
-	@command -v $${CC:-cc} >/dev/null || { echo "the race detector needs a C compiler: install gcc, or set CC"; exit 1; }
-	CGO_ENABLED=1 $(GO) test -vet=off -race -short -timeout 20m $(RACE_PACKAGES)
+	$(RACE) $(PACKAGES)
 
-RACE_PACKAGES = $(shell ./hack/race-packages.sh)
+.PHONY: test-race-change
+test-race-change: ## Run the race detector on those of them that changed.
+	$(RACE) --changed $(CHANGED_SINCE) $(PACKAGES)
+
+RACE = @command -v $${CC:-cc} >/dev/null || { echo "the race detector needs a C compiler: install gcc, or set CC"; exit 1; }; \
+	CGO_ENABLED=1 $(SUITE) race --timeout 20m
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (20s); FUZZ=Override takes only those whose name or package matches.
@@ -119,6 +147,13 @@ FUZZTIME ?= 20s
 .PHONY: fuzz-short
 fuzz-short: ## Fuzz overrides, interpreter scripts, policies and Works only, each target for FUZZTIME.
 	./hack/fuzz.sh $(FUZZTIME) '(override|interpret/declarative|policy|propagate|apply)/'
+
+.PHONY: fuzz-change
+fuzz-change: ## Fuzz the targets of the packages that changed, each for FUZZTIME.
+	./hack/fuzz.sh $(FUZZTIME) '$(FUZZ_CHANGED)'
+
+# A pattern of the directories, or of none.
+FUZZ_CHANGED = ^($(shell $(SUITE) list all --changed $(CHANGED_SINCE) $(PACKAGES) | sed 's|^github.com/flagship-k8s/flagship/||' | paste -sd '|'))/[^/]*:
 
 .PHONY: bench
 bench: build ## Measure the pipeline end to end and print a table and JSON; BENCH="--only f" measures ten thousand Works.
@@ -159,7 +194,7 @@ test-images: bin/goreleaser ## Make the images of .goreleaser.yaml for this plat
 
 .PHONY: test-reproducible
 test-reproducible: ## Build flagship-agent twice as a release does, the second time without a build cache, and compare the bytes (minutes).
-	TAGS="$(AGENT_TAGS)" LDFLAGS="$(LDFLAGS)" ./hack/reproducible.sh flagship-agent
+	TAGS="$(AGENT_TAGS)" LDFLAGS="$(LDFLAGS)" LARGEST=60000000 ./hack/reproducible.sh flagship-agent
 
 .PHONY: release-files
 # The date of manual pages is that of the commit, so that two builds have the same bytes.
@@ -192,6 +227,11 @@ fmt: ## Format the code.
 verify: verify-format verify-generated verify-dependencies ## Check formatting, generated code, go vet, the layout of the code and the dependency lists.
 	$(GO) vet $(PACKAGES)
 	$(GO) test ./internal/
+
+.PHONY: lint-change
+lint-change: bin/golangci-lint ## Run the linters on the packages that changed; they include go vet.
+	@packages=$$($(SUITE) list any --changed $(CHANGED_SINCE) $(PACKAGES) | sed 's|^github.com/flagship-k8s/flagship|.|'); \
+		if [ -n "$$packages" ]; then bin/golangci-lint run $$packages; else echo "no package changed"; fi
 
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters of .golangci.yml (about ten minutes without their cache, since they also read the dependencies).

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds a program twice as a release does, from the sources of HEAD in two directories, the second time without a build cache, and compares
-# the bytes. The second build compiles everything: minutes. Usage: hack/reproducible.sh flagship-agent, with LDFLAGS and TAGS in the environment.
+# the bytes. The second build compiles everything: minutes. Usage: hack/reproducible.sh flagship-agent, with LDFLAGS and TAGS in the environment,
+# and in LARGEST the bytes that the program may have.
 set -eu
 program=$1
 work=$(mktemp -d)
@@ -22,3 +23,8 @@ if ! cmp -s "$work/first" "$work/second"; then
 	exit 1
 fi
 echo "two builds of $program have the same bytes"
+size=$(wc -c <"$work/first")
+if [ "$size" -gt "${LARGEST:-$size}" ]; then
+	echo "$program has $size bytes, want at most $LARGEST" >&2
+	exit 1
+fi

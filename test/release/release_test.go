@@ -152,22 +152,3 @@ func readUnit(t *testing.T) map[string]string {
 	}
 	return unit
 }
-
-// TestTheAgentIsSmall: what calls methods by name keeps the linker from leaving out the methods that are never called, 20 MB of them, half of
-// which an agent has in memory.
-func TestTheAgentIsSmall(t *testing.T) {
-	binary := os.Getenv("FLAGSHIP_BINARY")
-	if binary == "" {
-		t.Skip("FLAGSHIP_BINARY is not set: make test sets it")
-	}
-	info, err := os.Stat(filepath.Join(filepath.Dir(binary), "flagship-agent"))
-	if os.IsNotExist(err) {
-		t.Skip("flagship-agent is not beside it: make build makes both")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Size() > 60e6 {
-		t.Errorf("flagship-agent has %d MB, want less than 60", info.Size()/1e6)
-	}
-}

@@ -31,6 +31,9 @@ func Previous(t testing.TB) string {
 	if testing.Short() {
 		t.Skip("needs the binary of the previous version")
 	}
+	if os.Getenv(previousVar) == "" {
+		Nightly(t, "builds the previous version, which takes two processors some minutes")
+	}
 	path, err := previous()
 	switch {
 	case errors.Is(err, errNoHistory) && (os.Getenv("CI") != "true" || shallow()):
