@@ -1,6 +1,7 @@
 package stored
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,7 +18,8 @@ var (
 	ofAll       = bounds{10_000, 64 << 20}
 )
 
-// bound deletes the oldest tombstones of namespaces that have too many and, if there are too many in all, of those that have most.
+// bound deletes the oldest tombstones of namespaces that have too many and, if there are too many in all, of those that have most of what is
+// too many: objects or bytes.
 func (k *Storage) bound(ctx context.Context) error {
 	all, err := k.tombstones(ctx, nil)
 	if err != nil {
@@ -58,19 +60,22 @@ func surplus(all []metav1.PartialObjectMetadata) []string {
 		}
 	}
 	for total.exceeds(ofAll) {
-		largest := ""
-		for _, namespace := range slices.Sorted(maps.Keys(kept)) {
-			if len(kept[namespace]) > 0 && (largest == "" || used[namespace].bytes > used[largest].bytes) {
-				largest = namespace
-			}
+		maps.DeleteFunc(kept, func(_ string, left []metav1.PartialObjectMetadata) bool { return len(left) == 0 })
+		exceeded := bounds.ofBytes
+		if total.objects > ofAll.objects {
+			exceeded = bounds.ofObjects
 		}
-		if largest == "" {
+		namespaces := slices.Sorted(maps.Keys(kept))
+		if len(namespaces) == 0 {
 			break
 		}
-		drop(largest)
+		drop(slices.MaxFunc(namespaces, func(a, b string) int { return cmp.Compare(exceeded(used[a]), exceeded(used[b])) }))
 	}
 	return names
 }
+
+func (b bounds) ofObjects() int64 { return b.objects }
+func (b bounds) ofBytes() int64   { return b.bytes }
 
 func (b bounds) plus(c bounds) bounds      { return bounds{b.objects + c.objects, b.bytes + c.bytes} }
 func (b bounds) minus(c bounds) bounds     { return bounds{b.objects - c.objects, b.bytes - c.bytes} }
