@@ -11,8 +11,13 @@ import (
 
 // Queue is a priority queue that is fair among groups. It is safe for concurrent use.
 //
-// Every request draws a turn when it is added: the one after the last of its group, or after the one that is being served if that
-// is later. Turns of one priority are served in order. It is start-time fair queueing with requests of equal cost.
+// Every request draws a turn when it is ready, which is at once or when its delay is over: the turn after the last of its group, or after
+// the one that is being served if that is later. Turns of one priority are served in order. It is start-time fair queueing with requests
+// of equal cost.
+//
+// The priority queue below it fixes the place of a request when it is added, but does not tell when a delay ends. So a request with a
+// delay is added before all turns of its priority. GetWithPriority then receives it as soon as it is ready, draws its turn, and adds it
+// again. What waits for its time therefore does not count in the line of its group.
 type Queue[T comparable] struct {
 	priorityqueue.PriorityQueue[T]
 	group func(T) string
@@ -22,7 +27,7 @@ type Queue[T comparable] struct {
 	classes map[int]*class // by priority
 }
 
-// ticket is the place of a request that waits.
+// ticket is the place of a request that waits. Its turn is zero until it is ready.
 type ticket struct {
 	priority int
 	group    string
@@ -35,7 +40,7 @@ type class struct {
 	lines  map[string]*line
 }
 
-// line is what waits of one group at one priority.
+// line is what is ready of one group at one priority.
 type line struct {
 	last    int64
 	waiting int
@@ -81,7 +86,7 @@ func (q *Queue[T]) AddWithOpts(o priorityqueue.AddOpts, items ...T) {
 		priority = max(min(*o.Priority, math.MaxInt32), -math.MaxInt32)
 	}
 	for _, item := range items {
-		rank := q.enter(item, priority).rank()
+		rank := q.enter(item, priority, o.After <= 0 && !o.RateLimited).rank()
 		ranked := o
 		ranked.Priority = &rank
 		q.PriorityQueue.AddWithOpts(ranked, item)
@@ -96,57 +101,79 @@ func (q *Queue[T]) Get() (item T, shutdown bool) {
 
 // GetWithPriority waits for the next request, and returns it with the priority it was added with.
 func (q *Queue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
-	item, rank, shutdown := q.PriorityQueue.GetWithPriority()
-	if shutdown {
-		return item, 0, true
+	for {
+		item, rank, shutdown := q.PriorityQueue.GetWithPriority()
+		if shutdown {
+			return item, 0, true
+		}
+		place, isNext := q.leave(item, rank)
+		if isNext {
+			return item, priorityOf(rank), false
+		}
+		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &place}, item)
+		q.PriorityQueue.Done(item)
 	}
-	q.leave(item)
-	return item, priorityOf(rank), false
 }
 
-func (q *Queue[T]) enter(item T, priority int) ticket {
+// enter returns the ticket of a request, which draws its turn if it is ready.
+func (q *Queue[T]) enter(item T, priority int, ready bool) ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	held, waits := q.waiting[item]
-	if waits && held.priority >= priority {
-		return held
-	}
 	if waits {
+		priority, ready = max(priority, held.priority), ready || held.turn > 0
+		if priority == held.priority && ready == (held.turn > 0) {
+			return held
+		}
 		q.forget(held)
 	}
-	c := q.classes[priority]
-	if c == nil {
-		c = &class{lines: map[string]*line{}}
-		q.classes[priority] = c
+	drawn := ticket{priority: priority, group: q.group(item)}
+	if ready {
+		drawn.turn = q.draw(drawn)
 	}
-	group := q.group(item)
-	l := c.lines[group]
-	if l == nil {
-		l = &line{}
-		c.lines[group] = l
-	}
-	l.last = max(l.last, c.served) + 1
-	l.waiting++
-	drawn := ticket{priority, group, l.last}
 	q.waiting[item] = drawn
 	return drawn
 }
 
-func (q *Queue[T]) leave(item T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	held, waits := q.waiting[item]
-	if !waits {
-		return // it was added again between Get and this line
+// draw returns the next turn of the group that a ticket is of. It is called with the lock held.
+func (q *Queue[T]) draw(of ticket) int64 {
+	c := q.classes[of.priority]
+	if c == nil {
+		c = &class{lines: map[string]*line{}}
+		q.classes[of.priority] = c
 	}
+	l := c.lines[of.group]
+	if l == nil {
+		l = &line{}
+		c.lines[of.group] = l
+	}
+	l.last = max(l.last, c.served) + 1
+	l.waiting++
+	return l.last
+}
+
+// leave ends the wait of a request that the priority queue handed out at a rank. If its place is another one, since its delay ended or it was
+// added again meanwhile, it returns the rank of that.
+func (q *Queue[T]) leave(item T, rank int) (place int, isNext bool) {
+	q.mu.Lock()
+	held, waits := q.waiting[item]
+	if !waits || held.turn == 0 || held.rank() != rank {
+		q.mu.Unlock()
+		return q.enter(item, priorityOf(rank), true).rank(), false
+	}
+	defer q.mu.Unlock()
 	delete(q.waiting, item)
 	c := q.classes[held.priority]
 	c.served = max(c.served, held.turn)
 	q.forget(held)
+	return rank, true
 }
 
 // forget takes a ticket out of its line. It is called with the lock held.
 func (q *Queue[T]) forget(held ticket) {
+	if held.turn == 0 {
+		return
+	}
 	c := q.classes[held.priority]
 	l := c.lines[held.group]
 	if l.waiting--; l.waiting == 0 {

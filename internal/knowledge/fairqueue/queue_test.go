@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,6 +120,87 @@ func TestPrioritiesAreHandedBack(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWhatIsDelayedDelaysNoneOfItsGroup: a turn is drawn when the delay is over, so that hundreds of objects that wait for their next check
+// or after an error do not come before a new object of their namespace.
+func TestWhatIsDelayedDelaysNoneOfItsGroup(t *testing.T) {
+	for name, delay := range map[string]func(*fairqueue.Queue[string], []string){
+		"after a time": func(q *fairqueue.Queue[string], items []string) {
+			for _, item := range items {
+				q.AddAfter(item, time.Hour)
+			}
+		},
+		"after a time with a priority": func(q *fairqueue.Queue[string], items []string) {
+			fairqueue.EnqueueAfter(q, 0, time.Hour, items...)
+		},
+		"after an error": func(q *fairqueue.Queue[string], items []string) {
+			for _, item := range items {
+				for range 20 {
+					q.AddRateLimited(item) // the last delay of them is the longest, the first one counts
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				delay(q, crowd("sick", 100))
+				q.AddWithOpts(at(0), crowd("busy", 300)...)
+				q.Add("sick/new")
+				if served := serve(q, 2); !slices.Contains(served, "sick/new") {
+					t.Errorf("served before the new one: %v", served)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatWasDelayedTakesTurns: its delay makes a request neither the first nor the last.
+func TestWhatWasDelayedTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		for _, item := range crowd("sick", 3) {
+			q.AddAfter(item, time.Hour)
+		}
+		q.AddAfter("sick/soon", 2*time.Hour)
+		q.Add("sick/soon") // the delay is no longer its
+		q.AddWithOpts(at(0), crowd("busy", 4)...)
+		if diff := cmp.Diff([]string{"busy/00000", "sick/soon"}, slices.Sorted(slices.Values(serve(q, 2)))); diff != "" {
+			t.Errorf("served before the delay was over (-want +got):\n%s", diff)
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		q.Add("busy/new")
+		q.Add("other/new")
+		served := serve(q, 8)
+		want := []string{"busy/00001", "sick/00000", "other/new", "busy/00002", "sick/00001", "busy/00003", "sick/00002", "busy/new"}
+		for i, turn := range [][2]int{{0, 3}, {3, 5}, {5, 7}, {7, 8}} { // in one turn the order of groups is free
+			got, want := slices.Sorted(slices.Values(served[turn[0]:turn[1]])), slices.Sorted(slices.Values(want[turn[0]:turn[1]]))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("turn %d (-want +got):\n%s", i, diff)
+			}
+		}
+		if n := q.Len(); n != 0 {
+			t.Errorf("%d wait, want none", n)
+		}
+	})
+}
+
+// TestADelayKeepsThePriority: that of the request, or a higher one that it is added with meanwhile.
+func TestADelayKeepsThePriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		fairqueue.EnqueueAfter(q, 7, time.Hour, "a/x", "a/y")
+		fairqueue.EnqueueAfter(q, 9, 2*time.Hour, "a/y")
+		q.Add("a/x")
+		if item, priority, _ := q.GetWithPriority(); item != "a/x" || priority != 7 {
+			t.Errorf("%s came with priority %d, want a/x with 7", item, priority)
+		}
+		if item, priority, _ := q.GetWithPriority(); item != "a/y" || priority != 9 {
+			t.Errorf("%s came with priority %d, want a/y with 9", item, priority)
+		}
+	})
 }
 
 func TestAddedWhileHandled(t *testing.T) {
