@@ -94,7 +94,8 @@ func (o *Operations) has(operation configv1alpha1.InterpreterOperation) bool {
 	}
 }
 
-// call runs an operation of the first layer that has it; without one the result is none.
+// call runs an operation of the first layer that has it; without one the result is none. The values of a Secret are hidden from all of
+// them by the caller: by bare, or by sealed where the result is the object.
 func call[R any](c *Chained, obj *unstructured.Unstructured, operation configv1alpha1.InterpreterOperation, doing string, none R, run func(*Operations) (R, error)) (R, error) {
 	operations := c.first(obj.GroupVersionKind(), operation)
 	if operations == nil {
@@ -110,7 +111,7 @@ func call[R any](c *Chained, obj *unstructured.Unstructured, operation configv1a
 // Replicas implements [Workload]. Requirements of a layer that names no namespace are in that of the object.
 func (c *Chained) Replicas(ctx context.Context, obj *unstructured.Unstructured) (ReplicaResult, error) {
 	result, err := call(c, obj, configv1alpha1.InterpreterOperationInterpretReplica, "reading replicas", ReplicaResult{},
-		func(o *Operations) (ReplicaResult, error) { return o.Replicas(ctx, obj) })
+		func(o *Operations) (ReplicaResult, error) { return o.Replicas(ctx, bare(obj)) })
 	if r := result.Requirements; r != nil && r.Namespace == "" {
 		result.Requirements = ptr.To(*r)
 		result.Requirements.Namespace = obj.GetNamespace()
@@ -121,25 +122,33 @@ func (c *Chained) Replicas(ctx context.Context, obj *unstructured.Unstructured) 
 // Revise implements [Workload].
 func (c *Chained) Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	return call(c, obj, configv1alpha1.InterpreterOperationReviseReplica, "revising replicas", obj,
-		func(o *Operations) (*unstructured.Unstructured, error) { return o.Revise(ctx, obj, replicas) })
+		func(o *Operations) (*unstructured.Unstructured, error) {
+			var values sealed
+			hidden := values.hide(obj)
+			revised, err := o.Revise(ctx, hidden, replicas)
+			if err != nil {
+				return nil, err
+			}
+			return values.returning(obj, hidden, revised)
+		})
 }
 
 // Components implements [Workload].
 func (c *Chained) Components(ctx context.Context, obj *unstructured.Unstructured) ([]workv1alpha2.Component, error) {
 	return call(c, obj, configv1alpha1.InterpreterOperationInterpretComponent, "reading components", nil,
-		func(o *Operations) ([]workv1alpha2.Component, error) { return o.Components(ctx, obj) })
+		func(o *Operations) ([]workv1alpha2.Component, error) { return o.Components(ctx, bare(obj)) })
 }
 
 // Reflect implements [Status].
 func (c *Chained) Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
 	return call(c, obj, configv1alpha1.InterpreterOperationInterpretStatus, "reflecting the status", nil,
-		func(o *Operations) (*runtime.RawExtension, error) { return o.Reflect(ctx, obj) })
+		func(o *Operations) (*runtime.RawExtension, error) { return o.Reflect(ctx, bare(obj)) })
 }
 
 // Health implements [Status]. A kind that no layer has is healthy.
 func (c *Chained) Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	health, err := call(c, obj, configv1alpha1.InterpreterOperationInterpretHealth, "judging the health", workv1alpha2.ResourceHealthy,
-		func(o *Operations) (workv1alpha2.ResourceHealth, error) { return o.Health(ctx, obj) })
+		func(o *Operations) (workv1alpha2.ResourceHealth, error) { return o.Health(ctx, bare(obj)) })
 	if err != nil {
 		return workv1alpha2.ResourceUnknown, err
 	}
@@ -149,7 +158,15 @@ func (c *Chained) Health(ctx context.Context, obj *unstructured.Unstructured) (w
 // Aggregate implements [Status].
 func (c *Chained) Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	return call(c, template, configv1alpha1.InterpreterOperationAggregateStatus, "aggregating the status", template,
-		func(o *Operations) (*unstructured.Unstructured, error) { return o.Aggregate(ctx, template, items) })
+		func(o *Operations) (*unstructured.Unstructured, error) {
+			shown := bare(template)
+			aggregated, err := o.Aggregate(ctx, shown, items)
+			if err != nil || shown == template {
+				return aggregated, err
+			}
+			status, _ := aggregated.Object["status"].(map[string]any)
+			return WithStatus(template, status), nil
+		})
 }
 
 // Prune implements [Shape].
@@ -166,11 +183,19 @@ func (c *Chained) Prune(obj *unstructured.Unstructured) {
 // Retain implements [Shape].
 func (c *Chained) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return call(c, desired, configv1alpha1.InterpreterOperationRetain, "retaining fields", desired,
-		func(o *Operations) (*unstructured.Unstructured, error) { return o.Retain(ctx, desired, observed) })
+		func(o *Operations) (*unstructured.Unstructured, error) {
+			var values sealed
+			hidden := values.hide(desired)
+			retained, err := o.Retain(ctx, hidden, values.hide(observed))
+			if err != nil {
+				return nil, err
+			}
+			return values.returning(desired, hidden, retained)
+		})
 }
 
 // Dependencies implements [Shape].
 func (c *Chained) Dependencies(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error) {
 	return call(c, obj, configv1alpha1.InterpreterOperationInterpretDependency, "listing dependencies", nil,
-		func(o *Operations) ([]Dependency, error) { return o.Dependencies(ctx, obj) })
+		func(o *Operations) ([]Dependency, error) { return o.Dependencies(ctx, bare(obj)) })
 }

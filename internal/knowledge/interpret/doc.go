@@ -14,5 +14,5 @@
 // Owns: the rules for kinds. No other package switches on an object's kind to find out about replicas, health, status or
 // dependencies.
 //
-// Never: writes to an API server, decides what to do with a result, or keeps state about single objects.
+// Never: passes the values of a Secret to a layer; writes to an API server, decides what to do with a result, or keeps state about single objects.
 package interpret
