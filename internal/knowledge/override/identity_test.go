@@ -2,6 +2,7 @@ package override_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -102,5 +103,51 @@ func TestOnlyClusterPoliciesEditRights(t *testing.T) {
 	ref := result.Object.Object["roleRef"].(map[string]any)
 	if ref["name"] != "edit" || result.Object.GetLabels()["tier"] != "eu" {
 		t.Errorf("got %v", result.Object.Object)
+	}
+}
+
+const secretOfShop = `
+apiVersion: v1
+kind: Secret
+metadata: {name: top, namespace: shop, annotations: {kubectl.kubernetes.io/last-applied-configuration: Y2FuYXJ5}}
+type: Opaque
+data: {password: Y2FuYXJ5, other: Y2FuYXJ5LTI=}
+`
+
+// TestNoAnswerHasTheValuesOfASecret: neither errors, which conditions and events repeat, nor what Explain returns.
+func TestNoAnswerHasTheValuesOfASecret(t *testing.T) {
+	field := func(steps ...policyv1alpha1.YAMLPatchOperation) policyv1alpha1.Overriders {
+		return policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{{FieldPath: "/data/password", YAML: steps}}}
+	}
+	for name, edits := range map[string]policyv1alpha1.Overriders{
+		"Image": {ImageOverrider: []policyv1alpha1.ImageOverrider{{
+			Predicate: &policyv1alpha1.ImagePredicate{Path: "/data/other"}, Component: policyv1alpha1.Tag, Operator: replace, Value: "x",
+		}}},
+		"JSON":    {FieldOverrider: []policyv1alpha1.FieldOverrider{{FieldPath: "/data/password", JSON: []policyv1alpha1.JSONPatchOperation{{SubPath: "/a", Operator: add}}}}},
+		"YAML":    field(policyv1alpha1.YAMLPatchOperation{SubPath: "/a", Operator: replace}),
+		"Absent":  plaintext("/data/none", replace, `"x"`),
+		"Nothing": plaintext("/data/password/a", replace, `"x"`),
+	} {
+		_, err := override.Apply(object(t, secretOfShop), member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
+		if err == nil || strings.Contains(err.Error(), "Y2Fu") || !strings.Contains(err.Error(), `"shop/edits"`) {
+			t.Errorf("%s: got %v, want an error that names the policy and no value", name, err)
+		}
+	}
+	for name, edits := range map[string]policyv1alpha1.Overriders{
+		"Value":       plaintext("/data/password", replace, `"Y2FuYXJ5LTM="`),
+		"All":         plaintext("/data", replace, `{"new": "Y2FuYXJ5LTQ="}`),
+		"Text":        plaintext("/stringData", add, `{"new": "canary"}`),
+		"Annotations": plaintext("/metadata/annotations", remove, ""),
+	} {
+		result, err := override.Explain(object(t, secretOfShop), member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
+		if err != nil || len(result.Verdicts) != 1 || len(result.Verdicts[0].Edits) == 0 {
+			t.Errorf("%s: %v, %v", name, result.Verdicts, err)
+			continue
+		}
+		for _, edit := range result.Verdicts[0].Edits {
+			if text := fmt.Sprint(edit.From, edit.To); strings.Contains(text, "Y2Fu") || strings.Contains(text, "canary") || !strings.Contains(text, "(hidden)") {
+				t.Errorf("%s: the edit of %s shows %s", name, edit.Path, text)
+			}
+		}
 	}
 }

@@ -147,13 +147,20 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 		before = runtime.DeepCopyJSON(r.Object.Object)
 	}
 	check := func(object map[string]any) error { return id.check(object, policy.GetNamespace() != "") }
+	secret := original.GetKind() == "Secret" && original.GetAPIVersion() == "v1"
 	if failed := edit(r.Object.Object, &rule.Overriders, check); failed != nil {
 		failed.Policy, failed.Rule, failed.Cluster = name, index, cluster.Name
+		if secret {
+			failed.hideValue()
+		}
 		return failed
 	}
 	verdict := Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied}
 	if r.explains {
 		verdict.Edits = Difference("", before, r.Object.Object)
+		if secret {
+			hideValues(verdict.Edits)
+		}
 	}
 	r.Verdicts = append(r.Verdicts, verdict)
 	applied := Applied{PolicyName: policy.GetName(), Overriders: rule.Overriders}
