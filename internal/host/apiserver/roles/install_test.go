@@ -87,6 +87,50 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// TestInstallWithdrawsTheRightToReadOverrides: earlier versions gave it to the role for viewers.
+func TestInstallWithdrawsTheRightToReadOverrides(t *testing.T) {
+	server := fleettest.StartObjectServer(t)
+	all := kubernetes.NewForConfigOrDie(server.Config).RbacV1().ClusterRoles()
+	former := rbacv1.PolicyRule{
+		Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"policy.karmada.io"},
+		Resources: []string{"federatedresourcequotas", "federatedresourcequotas/status", "overridepolicies", "propagationpolicies"},
+	}
+	own := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"policy.karmada.io"}, Resources: []string{"overridepolicies"}}
+	reads := func(auto string, rules ...rbacv1.PolicyRule) (verbs []string) {
+		t.Helper()
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "karmada-view", Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: auto}}, Rules: rules}
+		_ = all.Delete(t.Context(), role.Name, metav1.DeleteOptions{}) // the first time there is none
+		if _, err := all.Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := roles.Install(t.Context(), server.Config); err != nil {
+			t.Fatal(err)
+		}
+		role, err := all.Get(t.Context(), role.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "overridepolicies") {
+				verbs = append(verbs, rule.Verbs...)
+			}
+		}
+		if covered, missing := validation.Covers(role.Rules, []rbacv1.PolicyRule{{Verbs: former.Verbs, APIGroups: former.APIGroups, Resources: []string{"propagationpolicies"}}}); !covered {
+			t.Errorf("the role lacks %v", missing)
+		}
+		return verbs
+	}
+	if got := reads("true", former); len(got) != 0 {
+		t.Errorf("the role of an earlier version: viewers still %v OverridePolicies", got)
+	}
+	if got := reads("true", former, own); !slices.Equal(got, own.Verbs) {
+		t.Errorf("a rule that a user added: viewers %v OverridePolicies, want %v", got, own.Verbs)
+	}
+	if got := reads("false", former); !slices.Equal(got, former.Verbs) {
+		t.Errorf("a role that the user keeps from updates: viewers %v OverridePolicies, want %v", got, former.Verbs)
+	}
+}
+
 func TestInstallReportsFailures(t *testing.T) {
 	server := fleettest.StartObjectServer(t)
 	server.Handle("POST "+rolesPath, func(w http.ResponseWriter, _ *http.Request) {

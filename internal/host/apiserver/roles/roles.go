@@ -3,10 +3,13 @@ package roles
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-helpers/auth/rbac/reconciliation"
 
@@ -44,14 +47,16 @@ func defaultRoles() []*rbacv1.ClusterRole {
 			rule(readVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"),
 			rule(readVerbs, "multicluster.x-k8s.io", "serviceexports", "serviceexports/status", "serviceimports", "serviceimports/status"),
 			rule(readVerbs, "networking.karmada.io", "multiclusteringresses", "multiclusteringresses/status", "multiclusterservices", "multiclusterservices/status"),
-			rule(readVerbs, "policy.karmada.io", "federatedresourcequotas", "federatedresourcequotas/status", "overridepolicies", "propagationpolicies"),
+			rule(readVerbs, "policy.karmada.io", "federatedresourcequotas", "federatedresourcequotas/status", "propagationpolicies"),
 			rule(readVerbs, "work.karmada.io", "resourcebindings", "resourcebindings/status"),
 		),
 		defaultRole(editRole, "rbac.authorization.k8s.io/aggregate-to-edit",
 			rule(writeVerbs, "autoscaling.karmada.io", "cronfederatedhpas", "federatedhpas"),
 			rule(writeVerbs, "multicluster.x-k8s.io", "serviceexports", "serviceimports"),
 			rule(writeVerbs, "networking.karmada.io", "multiclusteringresses", "multiclusterservices"),
-			rule(writeVerbs, "policy.karmada.io", "overridepolicies", "propagationpolicies"),
+			// OverridePolicies may have values of Secrets, which the role view does not read.
+			rule(all, "policy.karmada.io", "overridepolicies"),
+			rule(writeVerbs, "policy.karmada.io", "propagationpolicies"),
 		),
 		defaultRole(proxyRole, "",
 			rule([]string{"*"}, clusterv1alpha1.GroupName, clusterv1alpha1.ResourcePluralCluster+"/proxy"),
@@ -102,6 +107,9 @@ func Install(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client for roles: %w", err)
 	}
+	if err := withdraw(ctx, client.RbacV1().ClusterRoles()); err != nil {
+		return fmt.Errorf("removing the right to read OverridePolicies from the ClusterRole %s: %w", viewRole, err)
+	}
 	for _, role := range defaultRoles() {
 		reconcile := reconciliation.ReconcileRoleOptions{
 			Role:    reconciliation.ClusterRoleRuleOwner{ClusterRole: role},
@@ -116,4 +124,29 @@ func Install(ctx context.Context, config *rest.Config) error {
 		}
 	}
 	return nil
+}
+
+// withdraw removes the right to read OverridePolicies from the role for viewers, which had it in earlier versions. A rule that is not the
+// former default is one that a user added, and stays.
+func withdraw(ctx context.Context, roles rbacclient.ClusterRoleInterface) error {
+	role, err := roles.Get(ctx, viewRole, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil || role.Annotations[rbacv1.AutoUpdateAnnotationKey] == "false" {
+		return err
+	}
+	former := []string{"federatedresourcequotas", "federatedresourcequotas/status", "overridepolicies", "propagationpolicies"}
+	changed := false
+	for i := range role.Rules {
+		rule := &role.Rules[i]
+		if slices.Equal(rule.APIGroups, []string{"policy.karmada.io"}) && slices.Equal(rule.Verbs, readVerbs) && slices.Equal(rule.Resources, former) {
+			rule.Resources, changed = slices.DeleteFunc(rule.Resources, func(resource string) bool { return resource == "overridepolicies" }), true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
+	return err
 }
