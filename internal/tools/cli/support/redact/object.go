@@ -97,6 +97,9 @@ func work(from any, manifests bool) any {
 			if group, _, _ := strings.Cut(object.GetAPIVersion(), "/"); strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") {
 				safe = nil // a custom resource may have anything under any name
 			}
+			if object.GetKind() == "Secret" {
+				safe = nil // so may a Secret
+			}
 			for key, value := range manifest {
 				if _, has := shown[key]; !has {
 					shown[key] = shape(value, safe)

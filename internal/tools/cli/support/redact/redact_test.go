@@ -148,7 +148,8 @@ func TestManifestsHaveTheirShape(t *testing.T) {
 	const text = `
 apiVersion: work.karmada.io/v1alpha1
 kind: Work
-spec: {workload: {manifests: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 3, template: {spec: {containers: [{image: "nginx:1", env: [{name: A, value: seed}]}]}}}}]}}`
+spec: {workload: {manifests: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 3, template: {spec: {containers: [{image: "nginx:1", env: [{name: A, value: seed}]}]}}}},
+  {apiVersion: v1, kind: Secret, metadata: {name: top}, data: {image: Y2FuYXJ5, port: Y2FuYXJ5}}]}}`
 	if err := yaml.Unmarshal([]byte(text), &work.Object); err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +161,9 @@ spec: {workload: {manifests: [{apiVersion: apps/v1, kind: Deployment, metadata: 
 		if !strings.Contains(string(with), want) {
 			t.Errorf("%q is missing in\n%s", want, with)
 		}
+	}
+	if strings.Contains(string(with), "Y2FuYXJ5") {
+		t.Errorf("values of a Secret whose keys are names of fields are in\n%s", with)
 	}
 	without, err := yaml.Marshal(redact.Object(work, false))
 	if err != nil {
