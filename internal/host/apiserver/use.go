@@ -29,6 +29,9 @@ func (s *Server) StorageCapacity() (etcd.Capacity, bool) { return s.storage.Capa
 // CertificateEnds are the times at which the certificates of this server end, by the names of their files in the key directory.
 func (s *Server) CertificateEnds() map[string]time.Time { return s.keys.Ends() }
 
+// TokenKeyID is the id of the key that signs tokens of service accounts, which the header of each token has.
+func (s *Server) TokenKeyID() string { return s.keys.TokenKeyID() }
+
 // InUse returns whether there may be objects of a resource: false is the answer about custom resources and built-in kinds of which none was
 // ever seen. It is quick. To list or watch such a custom resource costs far more than its definition does, and a watch of a built-in kind
 // costs 100 kB.

@@ -165,7 +165,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		{"namespaces", leads, func(mgr ctrl.Manager) error { return h.setupNamespaces(ctx, mgr) }},
 		{"schedule", leads, h.setupSchedule},
 		{"rebalance", leads, func(mgr ctrl.Manager) error { return rebalance.Setup(mgr, h.client, h.options.Clock) }},
-		{"render", leads, func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr) }},
+		{"render", leads, func(mgr ctrl.Manager) error { return h.setupRender(ctx, mgr, server.TokenKeyID()) }},
 		{"evict", leads, h.setupEvict},
 		{"leases", leads, h.setupLeases},
 		{"taint policies", leads, func(mgr ctrl.Manager) error {
@@ -248,7 +248,7 @@ func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct
 		Config: preview.Config{
 			Hub: h.mgr.GetClient(), Templates: h.templates, Exclude: h.options.excludes,
 			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
-			Versions: server.Versions(), MayStore: h.limiter.CheckWork, Clock: h.options.Clock,
+			Versions: server.Versions(), MayStore: h.limiter.CheckWork, TokenKey: server.TokenKeyID(), Clock: h.options.Clock,
 		},
 		Evict: h.options.tuned.Evict(), Brake: h.options.tuned.Brake(), Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
@@ -444,9 +444,9 @@ func (h *components) setupNamespaces(ctx context.Context, mgr ctrl.Manager) erro
 	return namespaces.Setup(ctx, mgr, namespaces.Deps{Client: h.client, Templates: h.templates, Events: h.events, NewID: uuid.NewString})
 }
 
-func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager) error {
+func (h *components) setupRender(ctx context.Context, mgr ctrl.Manager, tokenKey string) error {
 	return render.Setup(ctx, mgr, render.Deps{
-		Templates: h.templates, Conversion: h.conversion,
+		Templates: h.templates, Conversion: h.conversion, TokenKey: tokenKey,
 		Interpreter: h.interpreter, Changes: h.changes, Events: h.events, Clock: h.options.Clock, NewID: uuid.NewString,
 		Wanted: h.recreates, MayStore: h.limiter.CheckWork, OnSpace: h.limiter.OnSpace, Metrics: h.options.metrics,
 		EvictionTimeout: tunable.Now(h.options.tuned, func(t *tunable.Options) time.Duration { return t.GracefulEvictionTimeout }),

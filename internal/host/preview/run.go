@@ -72,6 +72,8 @@ type Config struct {
 	Versions crds.Converter
 	// MayStore is that of render. Nil: there are no limits.
 	MayStore func(namespace string, before, after *workv1alpha1.Work) error
+	// TokenKey is that of compose.Composer.
+	TokenKey string
 	Evict    evict.Config
 	// Clock is where time begins. Required.
 	Clock clock.WithTicker
@@ -219,7 +221,7 @@ func (r *Run) build(ctx context.Context) error {
 	r.loops = append(r.loops, r.leaving, r.scheduler)
 	rendering := render.Steps(r.Hub, render.Deps{
 		Templates: r.Templates, Interpreter: r.interpreter, Conversion: adviser, Wanted: propagate.Recreates(r.Hub, r.Templates, hasWorks),
-		MayStore: r.config.MayStore, Events: r, Clock: r.later, NewID: r.config.NewID, EvictionTimeout: func() time.Duration { return 0 },
+		MayStore: r.config.MayStore, TokenKey: r.config.TokenKey, Events: r, Clock: r.later, NewID: r.config.NewID, EvictionTimeout: func() time.Duration { return 0 },
 	})
 	for _, steps := range rendering {
 		r.renderers = append(r.renderers, loops.New("render", steps, requests(r), r.problem))

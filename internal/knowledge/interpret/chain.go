@@ -24,7 +24,7 @@ type Operations struct {
 	Reflect      func(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
 	Health       func(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
 	Aggregate    func(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
-	Prune        func(obj *unstructured.Unstructured)
+	Prune        func(obj, template *unstructured.Unstructured)
 	Retain       func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	Dependencies func(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error)
 }
@@ -170,11 +170,14 @@ func (c *Chained) Aggregate(ctx context.Context, template *unstructured.Unstruct
 }
 
 // Prune implements [Shape].
-func (c *Chained) Prune(obj *unstructured.Unstructured) {
+func (c *Chained) Prune(obj, template *unstructured.Unstructured) {
 	kind := obj.GroupVersionKind()
+	if template == nil {
+		template = obj
+	}
 	for _, layer := range c.layers {
 		if ops := layer.Lookup(kind); ops != nil && ops.Prune != nil {
-			ops.Prune(obj)
+			ops.Prune(obj, template)
 			return
 		}
 	}

@@ -138,5 +138,5 @@ func TestAKindWithoutALayer(t *testing.T) {
 	if got, err := chain.Dependencies(ctx, obj); err != nil || got != nil {
 		t.Errorf("Dependencies: %v, %v", got, err)
 	}
-	chain.Prune(obj)
+	chain.Prune(obj, nil)
 }

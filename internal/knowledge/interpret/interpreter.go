@@ -48,9 +48,10 @@ type Status interface {
 // Shape is about which fields and which other objects belong to an object.
 type Shape interface {
 	// Prune removes from obj, in place, what is valid only in the cluster that it was read from: server-set metadata, status, and
-	// what the control plane filled in, such as a Service's cluster IP. It needs the object as it was read, managedFields
-	// included.
-	Prune(obj *unstructured.Unstructured)
+	// what the control plane filled in, such as a Service's cluster IP. Template is the object as it was read, managedFields
+	// included, before somebody edited it: what is to be removed is decided by it, so that no edit keeps anything. Nil is for an
+	// object that nobody edited.
+	Prune(obj, template *unstructured.Unstructured)
 	// Retain returns desired with those fields of observed, the object as it is in the member, that the member's own controllers
 	// set; desired itself if there are none.
 	Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)

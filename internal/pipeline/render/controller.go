@@ -72,6 +72,8 @@ type Deps struct {
 	Events events.Recorder
 	// Clock stamps conditions. Required.
 	Clock clock.Clock
+	// TokenKey is that of compose.Composer.
+	TokenKey string
 	// NewID returns a new UUID for a Work. It is a function so that tests determine the ids. Required.
 	NewID func() string
 }
@@ -113,7 +115,7 @@ func newReconciler(cached client.Client, live client.Reader, deps Deps, orphans 
 	return &Reconciler{
 		deps: deps, client: cached, live: live, orphans: orphans, moves: newMoves(), namespaced: namespaced,
 		triggers: &triggers.Triggers{Reader: cached, Templates: deps.Templates, Conversion: deps.Conversion, Namespaced: namespaced},
-		composer: &compose.Composer{Interpreter: deps.Interpreter, Conversion: deps.Conversion, NewID: deps.NewID},
+		composer: &compose.Composer{Interpreter: deps.Interpreter, Conversion: deps.Conversion, TokenKey: deps.TokenKey, NewID: deps.NewID},
 	}
 }
 

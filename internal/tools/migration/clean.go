@@ -13,7 +13,7 @@ import (
 
 // pruner removes from an object what an API server or a controller set; interpret.Shape is one.
 type pruner interface {
-	Prune(obj *unstructured.Unstructured)
+	Prune(obj, template *unstructured.Unstructured)
 }
 
 // cleaned returns what of an object is copied: what users wrote. What an API server or a controller set would be refused, or be wrong, in
@@ -22,7 +22,7 @@ func cleaned(pruned pruner, obj *unstructured.Unstructured) *unstructured.Unstru
 	copied := obj.DeepCopy()
 	ttl, finite, _ := unstructured.NestedFieldCopy(copied.Object, "spec", "ttlSecondsAfterFinished")
 	finalizers := slices.DeleteFunc(copied.GetFinalizers(), func(f string) bool { return strings.Contains(f, "karmada.io/") || f == "kubernetes" })
-	pruned.Prune(copied)
+	pruned.Prune(copied, nil)
 	if finite && copied.GetKind() == "Job" {
 		_ = unstructured.SetNestedField(copied.Object, ttl, "spec", "ttlSecondsAfterFinished") // spec is a map: it had the field
 	}

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -13,7 +14,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/utils/clock"
 	netutils "k8s.io/utils/net"
 
@@ -43,11 +46,11 @@ const (
 type Keyring struct {
 	dir *pki.Dir
 	// authorities are by the names of their files. Renewal replaces them.
-	authorities               map[string]*atomic.Pointer[pki.Authority]
-	tokenPrivate, tokenPublic string
-	secretKeys                encryption.Keys
-	leaves                    []leaf
-	options                   Options
+	authorities                           map[string]*atomic.Pointer[pki.Authority]
+	tokenPrivate, tokenPublic, tokenKeyID string
+	secretKeys                            encryption.Keys
+	leaves                                []leaf
+	options                               Options
 
 	mu sync.Mutex
 	// kubeconfigs are the files that renewal writes again.
@@ -95,6 +98,9 @@ func Open(o Options) (*Keyring, error) {
 	}
 	if keys.tokenPrivate, keys.tokenPublic, err = dir.SigningKey(tokenKeyName); err != nil {
 		return nil, fmt.Errorf("loading the service account key: %w", err)
+	}
+	if keys.tokenKeyID, err = keyIDOf(keys.tokenPublic); err != nil {
+		return nil, fmt.Errorf("reading the id of the service account key: %w", err)
 	}
 	text, err := dir.SecretKeys(encryption.KeyFile)
 	if err != nil {
@@ -159,6 +165,26 @@ func (k *Keyring) AuthorityFiles() (cert, key string) {
 
 // TokenKey is the file of the key that signs service account tokens.
 func (k *Keyring) TokenKey() string { return k.tokenPrivate }
+
+// TokenKeyID is the id of that key in the headers of tokens.
+func (k *Keyring) TokenKeyID() string { return k.tokenKeyID }
+
+// keyIDOf returns the id of the public key in a file, as the API server writes it into tokens.
+func keyIDOf(file string) (string, error) {
+	parsed, err := keyutil.PublicKeysFromFile(file)
+	if err != nil {
+		return "", err
+	}
+	getter, err := serviceaccount.StaticPublicKeysGetter(parsed)
+	if err != nil {
+		return "", err
+	}
+	found := getter.GetPublicKeys(context.Background(), "")
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s has %d keys, want one", file, len(found))
+	}
+	return found[0].KeyID, nil
+}
 
 // EncryptionKeys are the keys that encrypt what is stored.
 func (k *Keyring) EncryptionKeys() encryption.Keys { return k.secretKeys }

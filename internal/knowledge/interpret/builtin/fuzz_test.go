@@ -84,7 +84,7 @@ func interpretAll(t *testing.T, obj *unstructured.Unstructured, status []byte, r
 		made = append(made, aggregated)
 	}
 	pruned := obj.DeepCopy()
-	i.Prune(pruned)
+	i.Prune(pruned, obj)
 	for _, m := range append(made, pruned) {
 		if m.GroupVersionKind() != obj.GroupVersionKind() || m.GetNamespace() != obj.GetNamespace() || m.GetName() != obj.GetName() {
 			t.Fatalf("%s %s/%s became %s %s/%s", obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName(),

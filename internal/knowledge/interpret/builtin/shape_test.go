@@ -95,7 +95,7 @@ func TestPrune(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := newInterpreter()
 			obj := object(t, tc.object)
-			i.Prune(obj)
+			i.Prune(obj, nil)
 			if diff := cmp.Diff(fields(t, tc.want), obj.Object); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -28,14 +28,17 @@ import (
 type Interpreter interface {
 	// Revise returns a copy of obj with these replicas, or obj itself if its kind has no replicas.
 	Revise(ctx context.Context, obj *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error)
-	// Prune removes, in place, what has no meaning outside the control plane.
-	Prune(obj *unstructured.Unstructured)
+	// Prune removes, in place, what has no meaning outside the control plane, as the template has it.
+	Prune(obj, template *unstructured.Unstructured)
 }
 
 // Composer makes Works.
 type Composer struct {
 	Interpreter Interpreter
 	Conversion  conversion.Adviser
+	// TokenKey is the id of the key that signs tokens of service accounts of the control plane; a Secret with such a token is refused. Empty:
+	// they are not looked for.
+	TokenKey string
 	// NewID returns a new UUID; tests have their own.
 	NewID func() string
 }
@@ -132,10 +135,13 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 		return nil, override.Result{}, &ConversionError{cluster: r.Target.Name, cause: err}
 	}
 	chosen := chosenNodePorts(r.Template, obj)
-	c.Interpreter.Prune(obj)
+	c.Interpreter.Prune(obj, r.Template)
 	restoreNodePorts(obj, chosen)
 	// It is the whole object once more, a Secret's values in plain text, and means nothing where kubectl did not write it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
+	if err := checkTokens(obj, c.TokenKey); err != nil {
+		return nil, override.Result{}, &ForbiddenError{Cause: err}
+	}
 	return obj, overrides, nil
 }
 

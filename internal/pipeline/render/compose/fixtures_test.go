@@ -54,7 +54,7 @@ func (replicasOnly) Revise(_ context.Context, obj *unstructured.Unstructured, re
 	return revised, unstructured.SetNestedField(revised.Object, int64(replicas), "spec", "replicas")
 }
 
-func (replicasOnly) Prune(obj *unstructured.Unstructured) {
+func (replicasOnly) Prune(obj, _ *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	metadata := obj.Object["metadata"].(map[string]any)
 	for _, field := range []string{"uid", "generation", "resourceVersion", "finalizers", "managedFields"} {

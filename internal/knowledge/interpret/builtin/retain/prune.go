@@ -11,17 +11,17 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 )
 
-// Prune runs a kind's own rule before the one for all kinds: the rule may need what the latter removes.
-func Prune(rule func(obj *unstructured.Unstructured)) func(obj *unstructured.Unstructured) {
-	return func(obj *unstructured.Unstructured) {
-		rule(obj)
-		PruneServerSet(obj)
+// Prune runs a kind's own rule and the one for all kinds. Template is the object before it was edited; it is not changed.
+func Prune(rule func(obj, template *unstructured.Unstructured)) func(obj, template *unstructured.Unstructured) {
+	return func(obj, template *unstructured.Unstructured) {
+		rule(obj, template) // first: it may need what the other removes, since template may be obj
+		PruneServerSet(obj, template)
 	}
 }
 
 // PruneServerSet removes what an API server, not a user, wrote to an object, and owners and finalizers: their controllers run on
 // the control plane.
-func PruneServerSet(obj *unstructured.Unstructured) {
+func PruneServerSet(obj, _ *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	metadata, ok := obj.Object["metadata"].(map[string]any)
 	if !ok {
@@ -36,16 +36,16 @@ func PruneServerSet(obj *unstructured.Unstructured) {
 }
 
 // PruneDeployment removes the annotations of a deployment controller.
-func PruneDeployment(obj *unstructured.Unstructured) {
+func PruneDeployment(obj, _ *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"},
 		"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
 }
 
-// PruneJob removes the selector and labels with the uid that a Job has on the control plane, unless its selector is manual, and
-// the time to live: a member that removed a finished Job would get it again, and run it again.
-func PruneJob(obj *unstructured.Unstructured) {
+// PruneJob removes the selector and labels with the uid that a Job has on the control plane, unless the selector of the template is
+// manual, and the time to live: a member that removed a finished Job would get it again, and run it again.
+func PruneJob(obj, template *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(obj.Object, "spec", "ttlSecondsAfterFinished")
-	if manual, _, _ := unstructured.NestedBool(obj.Object, "spec", "manualSelector"); manual {
+	if manual, _, _ := unstructured.NestedBool(template.Object, "spec", "manualSelector"); manual {
 		return
 	}
 	generated := []string{
@@ -59,9 +59,9 @@ func PruneJob(obj *unstructured.Unstructured) {
 }
 
 // PruneService removes the addresses that the control plane allocated; a headless Service keeps its None. A choice of address
-// families is kept if some field manager owns it: a user has set it, since the allocator owns no field. Node ports are the same in
-// every member, so they stay where the Service still has some.
-func PruneService(obj *unstructured.Unstructured) {
+// families is kept if some field manager owns it in the template: a user has set it, since the allocator owns no field. Node ports are
+// the same in every member, so they stay where the Service still has some.
+func PruneService(obj, template *unstructured.Unstructured) {
 	spec, ok := obj.Object["spec"].(map[string]any)
 	if !ok {
 		return
@@ -69,8 +69,10 @@ func PruneService(obj *unstructured.Unstructured) {
 	if spec["clusterIP"] != "None" {
 		delete(spec, "clusterIP")
 		delete(spec, "clusterIPs")
+	} else if before, _, _ := unstructured.NestedString(template.Object, "spec", "clusterIP"); before != "None" {
+		delete(spec, "clusterIPs") // those of the control plane: an override made the Service headless
 	}
-	owned := ownedFields(obj)
+	owned := ownedFields(template)
 	balanced := spec["type"] == "LoadBalancer"
 	remove := func(name string, keeps bool) {
 		if !keeps && !owned.Has(fieldpath.MakePathOrDie("spec", name)) {
@@ -115,7 +117,7 @@ func ownsNodePort(owned *fieldpath.Set, port map[string]any) bool {
 }
 
 // PruneServiceAccount removes the references to token Secrets that the control plane made for the account.
-func PruneServiceAccount(obj *unstructured.Unstructured) {
+func PruneServiceAccount(obj, _ *unstructured.Unstructured) {
 	secrets, ok := obj.Object["secrets"].([]any)
 	if !ok {
 		return
@@ -133,20 +135,29 @@ func PruneServiceAccount(obj *unstructured.Unstructured) {
 	obj.Object["secrets"] = kept
 }
 
-// PruneSecret removes a token of the control plane: the member signs its own.
-func PruneSecret(obj *unstructured.Unstructured) {
-	if !isTokenSecret(obj) {
+// PruneSecret removes a token of the control plane: the member signs its own. The template decides, and the copy as well: a Secret is not
+// sent as another type with the token in it.
+func PruneSecret(obj, template *unstructured.Unstructured) {
+	if !holdsToken(obj) && !holdsToken(template) {
 		return
 	}
 	delete(obj.Object, "data")
+	delete(obj.Object, "stringData")
 	removeKeys(obj.Object, []string{"metadata", "annotations"}, serviceAccountUID)
 }
 
-func PruneClaim(obj *unstructured.Unstructured) {
+// PruneClaim removes the node that a scheduler chose.
+func PruneClaim(obj, _ *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"}, "volume.kubernetes.io/selected-node")
 }
 
 const serviceAccountUID = "kubernetes.io/service-account.uid"
+
+// holdsToken returns whether a Secret has a token, by its type or by the annotation that the controller of tokens adds.
+func holdsToken(obj *unstructured.Unstructured) bool {
+	_, filled := obj.GetAnnotations()[serviceAccountUID]
+	return filled || isTokenSecret(obj)
+}
 
 func isTokenSecret(obj *unstructured.Unstructured) bool {
 	return obj.Object["type"] == "kubernetes.io/service-account-token"

@@ -69,9 +69,9 @@ func TestRetain(t *testing.T) {
 
 // TestPrune: what an API server or controller of the control plane set does not go to members, what a user set does.
 func TestPrune(t *testing.T) {
-	nothing := func(*unstructured.Unstructured) {}
+	nothing := func(_, _ *unstructured.Unstructured) {}
 	for name, tc := range map[string]struct {
-		rule      func(*unstructured.Unstructured)
+		rule      func(obj, template *unstructured.Unstructured)
 		obj, want string
 	}{
 		"any kind": {nothing, `{metadata: {name: x, labels: {a: b}, uid: u, resourceVersion: "1", generation: 2, creationTimestamp: t, ownerReferences: [{name: o}], finalizers: [f], managedFields: []}, status: {a: b}}`,
@@ -94,14 +94,58 @@ func TestPrune(t *testing.T) {
 		"a ServiceAccount": {PruneServiceAccount, `{metadata: {name: sa}, secrets: [{name: sa-token-x}, {name: mine}]}`, `{metadata: {name: sa}, secrets: [{name: mine}]}`},
 		"a token": {PruneSecret, `{metadata: {annotations: {kubernetes.io/service-account.uid: u, kubernetes.io/service-account.name: sa}}, type: kubernetes.io/service-account-token, data: {token: eA==}}`,
 			`{metadata: {annotations: {kubernetes.io/service-account.name: sa}}, type: kubernetes.io/service-account-token}`},
+		"a token of another type": {PruneSecret, `{metadata: {annotations: {kubernetes.io/service-account.uid: u}}, type: Opaque, data: {token: eA==}, stringData: {a: b}}`,
+			`{metadata: {}, type: Opaque}`},
 		"another Secret": {PruneSecret, `{metadata: {}, type: Opaque, data: {a: eA==}}`, `{metadata: {}, type: Opaque, data: {a: eA==}}`},
 		"a claim":        {PruneClaim, `{metadata: {annotations: {volume.kubernetes.io/selected-node: n}}}`, `{metadata: {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := parse(t, tc.obj)
-			Prune(tc.rule)(obj)
+			Prune(tc.rule)(obj, obj)
 			if diff := cmp.Diff(parse(t, tc.want).Object, obj.Object); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPruneOfWhatWasEdited: the template decides what is removed, so that no edit on the way to a member keeps anything.
+func TestPruneOfWhatWasEdited(t *testing.T) {
+	const token = `{metadata: {name: t, annotations: {kubernetes.io/service-account.uid: u}}, type: kubernetes.io/service-account-token, data: {token: eA==, ca.crt: eA==}}`
+	for name, tc := range map[string]struct {
+		rule                  func(obj, template *unstructured.Unstructured)
+		template, obj, wanted string
+	}{
+		"server-set metadata that was put back": {func(_, _ *unstructured.Unstructured) {}, `{metadata: {name: x}}`,
+			`{metadata: {name: x, uid: u, ownerReferences: [{name: o}], finalizers: [f], managedFields: [{}]}, status: {a: b}}`, `{metadata: {name: x}}`},
+		"the type of a token": {PruneSecret, token, `{metadata: {name: t}, type: Opaque, data: {token: eA==}}`, `{metadata: {name: t}, type: Opaque}`},
+		"the type and the data of a token": {PruneSecret, token, `{metadata: {name: t}, type: Opaque, data: {token: eA==, more: eA==}, stringData: {token: x}}`,
+			`{metadata: {name: t}, type: Opaque}`},
+		"another Secret that became a token": {PruneSecret, `{metadata: {name: t}, type: Opaque, data: {token: eA==}}`,
+			`{metadata: {name: t, annotations: {kubernetes.io/service-account.name: sa}}, type: kubernetes.io/service-account-token, data: {token: eA==}}`,
+			`{metadata: {name: t, annotations: {kubernetes.io/service-account.name: sa}}, type: kubernetes.io/service-account-token}`},
+		"a selector that became manual": {PruneJob, `{metadata: {}, spec: {selector: {matchLabels: {controller-uid: u}}}}`,
+			`{metadata: {}, spec: {manualSelector: true, ttlSecondsAfterFinished: 3, selector: {matchLabels: {controller-uid: u}}, template: {metadata: {labels: {controller-uid: u, app: a}}}}}`,
+			`{metadata: {}, spec: {manualSelector: true, template: {metadata: {labels: {app: a}}}}}`},
+		"owned fields that were made up": {PruneService, `{metadata: {}, spec: {ipFamilies: [IPv4]}}`,
+			`{metadata: {managedFields: [{manager: m, fieldsV1: {"f:spec": {"f:ipFamilies": {}}}}]}, spec: {ipFamilies: [IPv4]}}`, `{metadata: {}, spec: {}}`},
+		"a Service that became headless": {PruneService, `{metadata: {}, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1]}}`,
+			`{metadata: {}, spec: {clusterIP: None, clusterIPs: [10.0.0.1]}}`, `{metadata: {}, spec: {clusterIP: None}}`},
+		"a Service that became none": {PruneService, `{metadata: {}, spec: {clusterIP: None, clusterIPs: [None]}}`,
+			`{metadata: {}, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1]}}`, `{metadata: {}, spec: {}}`},
+		"annotations that were put back": {PruneDeployment, `{metadata: {}}`, `{metadata: {annotations: {deployment.kubernetes.io/revision: "9"}}}`, `{metadata: {}}`},
+		"a node that was put back":       {PruneClaim, `{metadata: {}}`, `{metadata: {annotations: {volume.kubernetes.io/selected-node: n}}}`, `{metadata: {}}`},
+		"a token's name that was put back": {PruneServiceAccount, `{metadata: {name: sa}}`, `{metadata: {name: sa}, secrets: [{name: sa-token-x}]}`,
+			`{metadata: {name: sa}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj, template := parse(t, tc.obj), parse(t, tc.template)
+			Prune(tc.rule)(obj, template)
+			if diff := cmp.Diff(parse(t, tc.wanted).Object, obj.Object); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(parse(t, tc.template).Object, template.Object); diff != "" {
+				t.Errorf("the template was changed (-want +got):\n%s", diff)
 			}
 		})
 	}

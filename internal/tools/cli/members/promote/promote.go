@@ -164,7 +164,7 @@ func templateOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, err
 		return nil, fmt.Errorf("building the interpreter: %w", err)
 	}
 	template := obj.DeepCopy()
-	chain.Prune(template)
+	chain.Prune(template, nil)
 	annotations := template.GetAnnotations()
 	remove := []string{"kubectl.kubernetes.io/last-applied-configuration"}
 	switch template.GroupVersionKind().GroupKind().String() {
