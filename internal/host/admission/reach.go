@@ -181,7 +181,7 @@ func (r *Reach) resources(kind schema.GroupKind) (found []schema.GroupResource, 
 // right is what is asked of an authorizer.
 type right struct{ verb, group, resource, namespace, name string }
 
-// mayOf returns whether the author of a request has rights, and asks for each of them once.
+// mayOf returns whether the author of a request has rights. Each of them is reviewed once.
 func (r *Reach) mayOf(ctx context.Context, a admission.Attributes) func(right) (bool, error) {
 	known := map[right]bool{}
 	return func(which right) (bool, error) {

@@ -164,8 +164,8 @@ func TestPoliciesReachWhatTheirAuthorsMayUpdate(t *testing.T) {
 	}
 }
 
-// TestReachAsksOncePerKind: many selectors of a kind cost one review, and what is not checked none.
-func TestReachAsksOncePerKind(t *testing.T) {
+// TestReachReviewsAKindOnce: many selectors of a kind cost one review, and what is not checked none.
+func TestReachReviewsAKindOnce(t *testing.T) {
 	asked := 0
 	plugin := newReach(t, &asked)
 	write := func(now, old *unstructured.Unstructured) {

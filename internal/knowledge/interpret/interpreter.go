@@ -49,8 +49,8 @@ type Status interface {
 type Shape interface {
 	// Prune removes from obj, in place, what is valid only in the cluster that it was read from: server-set metadata, status, and
 	// what the control plane filled in, such as a Service's cluster IP. Template is the object as it was read, managedFields
-	// included, before somebody edited it: what is to be removed is decided by it, so that no edit keeps anything. Nil is for an
-	// object that nobody edited.
+	// included, before overrides: what is to be removed is decided by it, so that no override keeps anything. Nil is for an object
+	// without overrides.
 	Prune(obj, template *unstructured.Unstructured)
 	// Retain returns desired with those fields of observed, the object as it is in the member, that the member's own controllers
 	// set; desired itself if there are none.
