@@ -37,6 +37,7 @@
 //   - explain: the steps of an Explanation, made of the reasons of policy, override and the scheduler, and what of them a user may see.
 //   - drift: which fields of objects in members differ, or differed lately.
 //   - events: event values, their reasons, the recorder.
+//   - reports: the bounds of what members report.
 //   - ownership: which objects in a member belong to this control plane, and which of their fields.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - eviction: the rules of graceful eviction tasks: append, assess, cancel.

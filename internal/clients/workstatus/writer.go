@@ -22,6 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // Source is who reports. Within one write mutations run in this order, so that observe reads what apply reports.
@@ -369,7 +370,7 @@ func (w *Writer) update(ctx context.Context, key types.NamespacedName, work *wor
 	return err
 }
 
-// statusOf is the status of a Work with what was reported. Mutations depend on arbitrary objects of members: one that panics is
+// statusOf is the status of a Work with what was reported, bounded: it is of a member. Mutations depend on arbitrary objects of members: one that panics is
 // left out, and named in the error.
 func statusOf(work *workv1alpha1.Work, mutations *[sources]Mutation) (*workv1alpha1.WorkStatus, error) {
 	var faults []error
@@ -386,5 +387,6 @@ func statusOf(work *workv1alpha1.Work, mutations *[sources]Mutation) (*workv1alp
 		}
 		status = draft
 	}
+	reports.Work(work, status, time.Time{}) // the times are of this process
 	return status, errors.Join(faults...)
 }

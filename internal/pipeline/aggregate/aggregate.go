@@ -28,6 +28,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // Request names a ResourceBinding or, when Namespace is empty, a
@@ -189,16 +191,20 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 		switch {
 		case apierrors.IsConflict(err):
 			return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
+		case apierrors.IsNotFound(err):
+			return reconcile.Result{}, nil
 		case err != nil:
-			return reconcile.Result{}, client.IgnoreNotFound(err)
+			a.warn(binding, err.Error())
+			return reconcile.Result{}, err
 		}
+		a.publishCut(binding, summary)
 	}
 	content, failure := a.updateTemplate(ctx, binding, summary)
 	switch {
 	case apierrors.IsConflict(failure): // of a kind whose status has other writers
 		return reconcile.Result{RequeueAfter: backoff.Conflict}, nil
 	case failure != nil:
-		a.events.Publish(events.Warning(events.Template(binding.BindingSpec().Resource), events.AggregateStatusFailed, failure.Error()))
+		a.warn(binding, failure.Error())
 		return reconcile.Result{}, errors.Join(failure, client.IgnoreNotFound(a.noteMeaning(ctx, binding, unwritten)))
 	}
 	a.owed.Delete(request)
@@ -211,6 +217,24 @@ func (a *aggregator) write(ctx context.Context, request Request, binding workv1a
 		a.publishFullyApplied(binding, content, len(summary.Items))
 	}
 	return reconcile.Result{}, nil
+}
+
+// warn publishes on the template why its status is not what the clusters report.
+func (a *aggregator) warn(binding workv1alpha2.Binding, message string) {
+	a.events.Publish(events.Warning(events.Template(binding.BindingSpec().Resource), events.AggregateStatusFailed, message))
+}
+
+// publishCut names the clusters that report more than is kept.
+func (a *aggregator) publishCut(binding workv1alpha2.Binding, summary Summary) {
+	var cut []string
+	for i := range summary.Items {
+		if reports.WasCut(summary.Items[i].Status) {
+			cut = append(cut, summary.Items[i].ClusterName)
+		}
+	}
+	if len(cut) > 0 {
+		a.warn(binding, fmt.Sprintf("TooLarge: only a part is kept of what these clusters report of their copies: %s", enumerate(cut)))
+	}
 }
 
 // changes is how a summary differs from the status of a binding.
@@ -319,8 +343,22 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	if after == before {
 		return version, nil
 	}
+	if after, err = boundedStatus(before, after); err != nil || after == before {
+		return version, err
+	}
 	_, err = a.templates.UpdateStatus(ctx, before, after)
 	return version, client.IgnoreNotFound(err)
+}
+
+// boundedStatus returns a template with as much of its new status as may be stored, and the one before if it has that already. Scripts
+// and webhooks add up what members report to whatever they want.
+func boundedStatus(before, after *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	status, _ := after.Object["status"].(map[string]any)
+	bounded, err := reports.TemplateStatus(status)
+	if err != nil || bounded == nil {
+		return after, err
+	}
+	return interpret.WithStatus(before, bounded), nil
 }
 
 // updateBinding writes what differs. Conditions are a list with several owners, so that another version of the binding is a conflict.

@@ -15,6 +15,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // Summary is what the Works of a binding report together.
@@ -40,7 +41,8 @@ const (
 	outdated       = "An earlier version is applied, the latest is not yet"
 )
 
-// Fold summarises the Works of a binding. Works in clusters that should not have a copy any more do not count.
+// Fold summarises the Works of a binding. Works in clusters that should not have a copy any more do not count. What a cluster reports is
+// bounded so that the binding can always be written.
 func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Summary {
 	rendered := workv1alpha1.WorkName(spec.Resource.Kind, spec.Resource.Namespace, spec.Resource.Name)
 	byCluster := make(map[string]*workv1alpha1.Work, len(works))
@@ -73,6 +75,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 		summary.Items = append(summary.Items, item)
 	}
 	summary.Silent = summary.Silent && len(summary.Items) > 0
+	reports.Items(summary.Items)
 	return summary
 }
 
@@ -176,14 +179,16 @@ func (p Summary) Condition(generation int64) metav1.Condition {
 		condition.Message += ": no cluster was chosen"
 		return condition
 	}
-	named := p.Missing
-	rest := ""
-	if len(named) > namedClusters {
-		rest = fmt.Sprintf(" and %d more", len(named)-namedClusters)
-		named = named[:namedClusters]
-	}
-	condition.Message += fmt.Sprintf(": %d of %d clusters lack it: %s%s", len(p.Missing), len(p.Items), strings.Join(named, ", "), rest)
+	condition.Message += fmt.Sprintf(": %d of %d clusters lack it: %s", len(p.Missing), len(p.Items), enumerate(p.Missing))
 	return condition
+}
+
+// enumerate joins names of clusters, a limited number of them.
+func enumerate(clusters []string) string {
+	if len(clusters) <= namedClusters {
+		return strings.Join(clusters, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(clusters[:namedClusters], ", "), len(clusters)-namedClusters)
 }
 
 // unrenderedMessage ends the message of the condition if all Works are applied, but some cannot have the latest content.

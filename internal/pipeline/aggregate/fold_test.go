@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -346,5 +348,23 @@ func TestACopyOfAWorkDoesNotCount(t *testing.T) {
 		if picture := Fold(&spec, works); len(picture.Missing) > 0 {
 			t.Errorf("%s: %+v", name, picture)
 		}
+	}
+}
+
+// TestFoldBoundsReports: what a Work reports may be older than the bounds, or written past them.
+func TestFoldBoundsReports(t *testing.T) {
+	spec := &workv1alpha2.ResourceBindingSpec{
+		Resource: workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+		Clusters: []workv1alpha2.TargetCluster{{Name: "a"}, {Name: "b"}},
+	}
+	long := strings.Repeat("x", 1_568_000)
+	items := Fold(spec, []*workv1alpha1.Work{
+		work("a", appliedAt(1), reporting(`{"replicas":2,"junk":"`+long+`"}`, "Splendid")), work("b", failed(long)),
+	}).Items
+	if status := items[0].Status; !reports.WasCut(status) || len(status.Raw) > reports.MaxStatusBytes || !strings.Contains(string(status.Raw), `"replicas":2`) {
+		t.Errorf("the status has %d bytes", len(status.Raw))
+	}
+	if items[0].Health != workv1alpha2.ResourceUnknown || len(items[1].AppliedMessage) > reports.MaxMessageBytes {
+		t.Errorf("the health is %s, the message has %d bytes", items[0].Health, len(items[1].AppliedMessage))
 	}
 }
