@@ -16,6 +16,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/exposure"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // serviceState is everything that the status of one MultiClusterService is computed from.
@@ -154,7 +155,10 @@ func ingressOf(item workv1alpha2.AggregatedStatusItem) []corev1.LoadBalancerIngr
 	if json.Unmarshal(item.Status.Raw, &status) != nil {
 		return nil
 	}
-	return status.LoadBalancer.Ingress
+	points := slices.DeleteFunc(status.LoadBalancer.Ingress, func(p corev1.LoadBalancerIngress) bool {
+		return len(p.IP) > reports.MaxNameBytes || len(p.Hostname) > reports.MaxNameBytes
+	})
+	return points[:min(len(points), reports.MaxEntryPoints)]
 }
 
 // dispatchedCondition is the condition of the endpoints; nil if none are exchanged.

@@ -115,7 +115,7 @@ func unseen(req *decision.Request, t workv1alpha2.TargetCluster, statuses []work
 			Replicas *int32 `json:"replicas"`
 		}
 		if !req.WholeSets() && item.Status != nil && json.Unmarshal(item.Status.Raw, &counted) == nil && counted.Replicas != nil {
-			return max(t.Replicas-*counted.Replicas, 0)
+			return t.Replicas - min(max(*counted.Replicas, 0), t.Replicas) // it shows neither less than nothing nor more than it should have
 		}
 		if item.Health == workv1alpha2.ResourceHealthy {
 			return 0

@@ -3,12 +3,14 @@ package aggregate
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // In a report the generations of all kinds stand before those of the status, which is embedded one level deeper.
@@ -36,7 +38,9 @@ func (a Aggregation) ReplicaSet(_ context.Context, template *unstructured.Unstru
 	var sum appsv1.ReplicaSetStatus
 	return addUp(a, template, items, &sum, func(list []report[replicaSetReport]) []verdict {
 		for i := range list {
-			addCounters(&sum, &list[i].status.ReplicaSetStatus)
+			status := &list[i].status.ReplicaSetStatus
+			status.AvailableReplicas = min(status.AvailableReplicas, status.ReadyReplicas)
+			addCounters(&sum, status, "Replicas", "FullyLabeledReplicas", "ReadyReplicas", "AvailableReplicas")
 		}
 		sum.ObservedGeneration = observedGeneration(template, list)
 		return nil
@@ -48,7 +52,7 @@ func (a Aggregation) DaemonSet(_ context.Context, template *unstructured.Unstruc
 	var sum appsv1.DaemonSetStatus
 	return addUp(a, template, items, &sum, func(list []report[daemonSetReport]) []verdict {
 		for i := range list {
-			addCounters(&sum, &list[i].status.DaemonSetStatus)
+			addCounters(&sum, &list[i].status.DaemonSetStatus, "")
 		}
 		sum.ObservedGeneration = observedGeneration(template, list)
 		return nil
@@ -60,7 +64,9 @@ func (a Aggregation) StatefulSet(_ context.Context, template *unstructured.Unstr
 	var sum appsv1.StatefulSetStatus
 	return addUp(a, template, items, &sum, func(list []report[statefulSetReport]) []verdict {
 		for i := range list {
-			addCounters(&sum, &list[i].status.StatefulSetStatus)
+			status := &list[i].status.StatefulSetStatus
+			status.AvailableReplicas = min(status.AvailableReplicas, status.ReadyReplicas)
+			addCounters(&sum, status, "Replicas", "ReadyReplicas", "CurrentReplicas", "UpdatedReplicas", "AvailableReplicas")
 		}
 		sum.ObservedGeneration = rolloutGeneration(template, list, func(s *statefulSetReport) (*int32, int32) { return s.DesiredReplicas, s.ReadyReplicas })
 		sum.CurrentRevision, sum.UpdateRevision = revisions(list)
@@ -89,11 +95,8 @@ func addUp[R any](a Aggregation, template *unstructured.Unstructured, items []wo
 	if untouched(template, items) {
 		return template, nil
 	}
-	list, err := reports[R](items)
-	if err != nil {
-		return nil, err
-	}
-	verdicts := append([]verdict{currency(items)}, add(list)...)
+	list := reportsOf[R](items)
+	verdicts := append([]verdict{currency(list)}, add(list)...)
 	status, err := typedStatus(sum)
 	if err != nil {
 		return nil, err
@@ -102,12 +105,19 @@ func addUp[R any](a Aggregation, template *unstructured.Unstructured, items []wo
 	return interpret.WithStatus(template, status), nil
 }
 
-// addCounters adds the counters of a status, which are its fields of type int32, to sum.
-func addCounters[S any](sum, status *S) {
+// addCounters adds the counters of a status, which are its fields of type int32, to sum. Parts are those that count some of the first
+// one: an API server refuses more of them than there are of all, and with them what every other cluster reports.
+func addCounters[S any](sum, status *S, all string, parts ...string) {
 	into, from := reflect.ValueOf(sum).Elem(), reflect.ValueOf(status).Elem()
 	for i := range into.NumField() {
-		if field := into.Field(i); field.Kind() == reflect.Int32 {
-			field.SetInt(field.Int() + from.Field(i).Int())
+		field := into.Field(i)
+		if field.Kind() != reflect.Int32 {
+			continue
 		}
+		count := from.Field(i).Int()
+		if slices.Contains(parts, into.Type().Field(i).Name) {
+			count = min(count, from.FieldByName(all).Int())
+		}
+		field.SetInt(reports.Sum(field.Int(), count))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // Job adds up Jobs under the rules that an API server has for the status of one: a finished Job never changes again, counters of
@@ -23,21 +24,21 @@ func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured,
 	if len(items) == 0 || conditions["Complete"].Status == "True" || conditions["Failed"].Status == "True" {
 		return template, nil
 	}
-	list, err := reports[batchv1.JobStatus](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[batchv1.JobStatus](items)
 	sum, err := a.jobCounters(template, list)
 	if err != nil {
 		return nil, err
 	}
-	verdicts := append([]verdict{currency(items)}, finishJob(sum, list)...)
+	verdicts := append([]verdict{currency(list)}, finishJob(sum, list)...)
 	complete := find(verdicts, string(batchv1.JobComplete)) != nil
 	if !complete {
 		sum.CompletionTime = nil
 	}
 	if failed := find(verdicts, string(batchv1.JobFailed)) != nil; sum.StartTime == nil && (failed || complete) {
 		sum.StartTime = &metav1.Time{Time: a.Clock.Now()}
+	}
+	if complete && (sum.CompletionTime == nil || sum.CompletionTime.Before(sum.StartTime)) { // an API server takes neither
+		sum.CompletionTime = &metav1.Time{Time: a.Clock.Now()}
 	}
 	status, err := typedStatus(sum)
 	if err != nil {
@@ -50,16 +51,19 @@ func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured,
 // jobCounters adds up the counters and finds the earliest start and the latest end.
 func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []report[batchv1.JobStatus]) (*batchv1.JobStatus, error) {
 	sum := &batchv1.JobStatus{}
+	created, now := template.GetCreationTimestamp(), a.Clock.Now()
+	var active, succeeded, failed int64
 	for i := range list {
 		status := &list[i].status
-		sum.Active += status.Active
-		sum.Succeeded += status.Succeeded
-		sum.Failed += status.Failed
-		sum.StartTime = earlier(sum.StartTime, status.StartTime)
-		sum.CompletionTime = later(sum.CompletionTime, status.CompletionTime)
+		active = reports.Sum(active, int64(status.Active))
+		succeeded = reports.Sum(succeeded, int64(status.Succeeded))
+		failed = reports.Sum(failed, int64(status.Failed))
+		sum.StartTime = earlier(sum.StartTime, after(created, reports.Past(status.StartTime, now)))
+		sum.CompletionTime = later(sum.CompletionTime, reports.Past(status.CompletionTime, now))
 	}
-	sum.Succeeded = max(sum.Succeeded, int32(fields.StatusNumber(template, "succeeded")))
-	sum.Failed = max(sum.Failed, int32(fields.StatusNumber(template, "failed")))
+	sum.Active = int32(active)
+	sum.Succeeded = int32(max(succeeded, reports.Counter(fields.StatusNumber(template, "succeeded"))))
+	sum.Failed = int32(max(failed, reports.Counter(fields.StatusNumber(template, "failed"))))
 	suspended, _, _ := unstructured.NestedBool(template.Object, "spec", "suspend")
 	if started := fields.StatusText(template, "startTime"); started != "" && !suspended {
 		at, err := time.Parse(time.RFC3339, started)
@@ -121,6 +125,14 @@ func earlier(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
+// after returns a time, or that of the creation of the template if it is before: copies start later.
+func after(created metav1.Time, at *metav1.Time) *metav1.Time {
+	if at != nil && at.Before(&created) {
+		return &created
+	}
+	return at
+}
+
 func later(a, b *metav1.Time) *metav1.Time {
 	if a == nil || b != nil && a.Before(b) {
 		return b
@@ -130,15 +142,13 @@ func later(a, b *metav1.Time) *metav1.Time {
 
 // CronJob lists the active Jobs of every cluster and the newest times.
 func (a Aggregation) CronJob(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	list, err := reports[batchv1.CronJobStatus](items)
-	if err != nil {
-		return nil, err
-	}
-	sum := &batchv1.CronJobStatus{}
+	list := reportsOf[batchv1.CronJobStatus](items)
+	sum, now := &batchv1.CronJobStatus{}, a.Clock.Now()
 	for i := range list {
-		sum.Active = append(sum.Active, list[i].status.Active...)
-		sum.LastScheduleTime = later(sum.LastScheduleTime, list[i].status.LastScheduleTime)
-		sum.LastSuccessfulTime = later(sum.LastSuccessfulTime, list[i].status.LastSuccessfulTime)
+		status := &list[i].status
+		sum.Active = append(sum.Active, status.Active[:min(len(status.Active), reports.MaxActiveJobs)]...)
+		sum.LastScheduleTime = later(sum.LastScheduleTime, reports.Past(status.LastScheduleTime, now))
+		sum.LastSuccessfulTime = later(sum.LastSuccessfulTime, reports.Past(status.LastSuccessfulTime, now))
 	}
 	status, err := typedStatus(sum)
 	if err != nil {

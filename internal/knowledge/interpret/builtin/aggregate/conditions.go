@@ -81,20 +81,19 @@ func text(value any) string {
 	return s
 }
 
-// currency is the condition StatusCurrent: false if the status of some item is not current, and else removed.
-func currency(items []workv1alpha2.AggregatedStatusItem) verdict {
-	var stale []string
-	for i := range items {
-		if items[i].Applied && items[i].Status != nil && items[i].Health == workv1alpha2.ResourceUnknown {
-			stale = append(stale, items[i].ClusterName)
-		}
+// currency is the condition StatusCurrent: false if the status of some copy is not current or cannot be read, and else removed.
+func currency[S any](list []report[S]) verdict {
+	var messages []string
+	if stale := clustersOf(list, outdated); len(stale) > 0 {
+		messages = append(messages, "The present status is unknown, and the last one seen is counted, in clusters: "+strings.Join(stale, ", "))
 	}
-	if len(stale) == 0 {
+	if unreadable := clustersOf(list, func(r *report[S]) bool { return r.unreadable }); len(unreadable) > 0 {
+		messages = append(messages, "What these clusters report is no status of the kind, and is not counted: "+strings.Join(unreadable, ", "))
+	}
+	if len(messages) == 0 {
 		return verdict{kind: workv1alpha2.StatusCurrent}
 	}
-	slices.Sort(stale)
 	return verdict{
-		kind: workv1alpha2.StatusCurrent, status: "False", reason: workv1alpha2.ClusterStatusUnknownReason,
-		message: "The present status is unknown, and the last one seen is counted, in clusters: " + strings.Join(stale, ", "),
+		kind: workv1alpha2.StatusCurrent, status: "False", reason: workv1alpha2.ClusterStatusUnknownReason, message: strings.Join(messages, ". "),
 	}
 }

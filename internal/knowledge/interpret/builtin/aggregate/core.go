@@ -36,10 +36,7 @@ func worst(list []report[phaseReport], missing string, order ...string) string {
 
 // phase returns the template with the worst phase of its copies.
 func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem, order ...string) (*unstructured.Unstructured, error) {
-	list, err := reports[phaseReport](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[phaseReport](items)
 	result := worst(list, string(corev1.ClaimPending), order...)
 	if result == "" {
 		return template, nil
@@ -69,19 +66,36 @@ func (a Aggregation) Pod(_ context.Context, template *unstructured.Unstructured,
 	if err != nil || len(items) == 0 {
 		return result, err
 	}
-	list, err := reports[podReport](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[podReport](items)
 	status := statusCopy(result)
 	var containers, initContainers []any
 	for i := range list {
-		containers = append(containers, list[i].status.ContainerStatuses...)
-		initContainers = append(initContainers, list[i].status.InitContainerStatuses...)
+		containers = append(containers, ofTemplate(template, "containers", list[i].status.ContainerStatuses)...)
+		initContainers = append(initContainers, ofTemplate(template, "initContainers", list[i].status.InitContainerStatuses)...)
 	}
 	setList(status, "containerStatuses", withoutRestarted(template, "containerStatuses", containers))
 	setList(status, "initContainerStatuses", withoutRestarted(template, "initContainerStatuses", initContainers))
 	return interpret.WithStatus(template, status), nil
+}
+
+// ofTemplate returns the first status of each container that the template has, or that has its name: a member reports no others.
+func ofTemplate(template *unstructured.Unstructured, kind string, statuses []any) []any {
+	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "spec", kind)
+	containers, _ := value.([]any)
+	names := map[any]bool{}
+	for _, entry := range containers {
+		container, _ := entry.(map[string]any)
+		names[text(container["name"])] = true
+	}
+	var kept []any
+	for _, entry := range statuses {
+		status, _ := entry.(map[string]any)
+		if name := text(status["name"]); names[name] {
+			delete(names, name)
+			kept = append(kept, entry)
+		}
+	}
+	return kept
 }
 
 // podReport keeps container statuses as they are: newer members may have fields that are not in our types.

@@ -12,6 +12,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type definitionReport struct {
@@ -34,10 +35,7 @@ func (r definitionReport) established() bool {
 // Definition sets two conditions on the control plane's definition: where its copies are established, and in which versions they
 // store objects. Without copies it has neither. The rest of the status is about the control plane's own API server, and stays.
 func (a Aggregation) Definition(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	list, err := reports[definitionReport](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[definitionReport](items)
 	status := statusCopy(template)
 	if len(list) == 0 {
 		a.setConditions(template, status, verdict{kind: workv1alpha1.DefinitionEstablishedInMembers}, verdict{kind: workv1alpha1.DefinitionStoredInOneVersion})
@@ -64,7 +62,9 @@ func establishedIn(list []report[definitionReport]) verdict {
 func storedIn(list []report[definitionReport], storage string) verdict {
 	older := map[string][]string{}
 	for i := range list {
-		for _, version := range list[i].status.StoredVersions {
+		stored := list[i].status.StoredVersions
+		for _, version := range stored[:min(len(stored), reports.MaxStoredVersions)] {
+			version = reports.Text(version, reports.MaxNameBytes)
 			if version != storage {
 				older[version] = append(older[version], list[i].cluster)
 			}

@@ -75,7 +75,9 @@ func (a Aggregation) Deployment(_ context.Context, template *unstructured.Unstru
 	var sum appsv1.DeploymentStatus
 	return addUp(a, template, items, &sum, func(list []report[deploymentReport]) []verdict {
 		for i := range list {
-			addCounters(&sum, &list[i].status.DeploymentStatus)
+			status := &list[i].status.DeploymentStatus
+			status.AvailableReplicas = min(status.AvailableReplicas, status.ReadyReplicas)
+			addCounters(&sum, status, "Replicas", "UpdatedReplicas", "ReadyReplicas", "AvailableReplicas")
 		}
 		sum.ObservedGeneration = deploymentGeneration(template, list)
 		return []verdict{deploymentAvailable(template, list), deploymentProgressing(template, list)}

@@ -10,6 +10,7 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type exportReport struct {
@@ -26,10 +27,7 @@ var exportConditions = []struct{ kind, good string }{{"Valid", "True"}, {"Ready"
 
 // ServiceExport takes each condition of the first cluster where it is not good.
 func (a Aggregation) ServiceExport(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	list, err := reports[exportReport](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[exportReport](items)
 	var verdicts []verdict
 	for _, wanted := range exportConditions {
 		verdicts = append(verdicts, exportVerdict(list, wanted.kind, wanted.good))
@@ -53,7 +51,7 @@ func exportVerdict(list []report[exportReport], kind, good string) verdict {
 			}
 			clusters = append(clusters, list[i].cluster)
 			if !found || result.status == good && c.Status != good {
-				result.status, result.reason, result.message, found = c.Status, c.Reason, fmt.Sprintf("Cluster %s: %s", list[i].cluster, c.Message), true
+				result.status, result.reason, result.message, found = c.Status, reports.Text(c.Reason, reports.MaxReasonBytes), fmt.Sprintf("Cluster %s: %s", list[i].cluster, reports.Text(c.Message, reports.MaxMessageBytes)), true
 			}
 		}
 	}

@@ -5,14 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // balancerReport is the status of a Service or an Ingress; T is its kind of entry point.
@@ -27,7 +30,9 @@ func (a Aggregation) Service(_ context.Context, template *unstructured.Unstructu
 	if kind, _, _ := unstructured.NestedString(template.Object, "spec", "type"); kind != string(corev1.ServiceTypeLoadBalancer) {
 		return template, nil
 	}
-	points, err := entryPoints[corev1.LoadBalancerIngress](items)
+	points, err := entryPoints(items, func(p *corev1.LoadBalancerIngress) bool {
+		return isAddress(p.IP, p.Hostname) && (p.IPMode == nil || p.IP != "" && (*p.IPMode == corev1.LoadBalancerIPModeVIP || *p.IPMode == corev1.LoadBalancerIPModeProxy))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func (a Aggregation) Service(_ context.Context, template *unstructured.Unstructu
 }
 
 func (a Aggregation) Ingress(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	points, err := entryPoints[networkingv1.IngressLoadBalancerIngress](items)
+	points, err := entryPoints(items, func(p *networkingv1.IngressLoadBalancerIngress) bool { return isAddress(p.IP, p.Hostname) })
 	if err != nil {
 		return nil, err
 	}
@@ -65,16 +70,24 @@ func compareAddress(hostA, ipA, hostB, ipB string) int {
 	return cmp.Or(cmp.Compare(hostA, hostB), cmp.Compare(ipA, ipB))
 }
 
-// entryPoints lists the entry points of all clusters, each once.
-func entryPoints[T any](items []workv1alpha2.AggregatedStatusItem) ([]T, error) {
-	list, err := reports[balancerReport[T]](items)
-	if err != nil {
-		return nil, err
-	}
+// isAddress returns whether an API server takes an entry point: it refuses the status with an address that is none, and with it those of
+// all other clusters.
+func isAddress(ip, hostname string) bool {
+	return (ip != "" || hostname != "") && (ip == "" || len(validation.IsValidIP(nil, ip)) == 0) &&
+		(hostname == "" || len(validation.IsDNS1123Subdomain(hostname)) == 0 && net.ParseIP(hostname) == nil)
+}
+
+// entryPoints lists the valid entry points of all clusters, each once, and of one cluster a limited number.
+func entryPoints[T any](items []workv1alpha2.AggregatedStatusItem, valid func(*T) bool) ([]T, error) {
+	list := reportsOf[balancerReport[T]](items)
 	var points []T
 	seen := map[string]bool{}
 	for i := range list {
-		for _, point := range list[i].status.LoadBalancer.Ingress {
+		ingress := list[i].status.LoadBalancer.Ingress
+		for _, point := range ingress[:min(len(ingress), reports.MaxEntryPoints)] {
+			if !valid(&point) {
+				continue
+			}
 			key, err := json.Marshal(point)
 			if err != nil {
 				return nil, fmt.Errorf("encoding an entry point of cluster %s: %w", list[i].cluster, err)

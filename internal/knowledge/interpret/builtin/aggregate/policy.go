@@ -2,12 +2,15 @@ package aggregate
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type budgetReport struct {
@@ -23,20 +26,19 @@ func (a Aggregation) Budget(_ context.Context, template *unstructured.Unstructur
 	if untouched(template, items) {
 		return template, nil
 	}
-	list, err := reports[budgetReport](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[budgetReport](items)
 	sum := budgetReport{}
 	disrupted := map[string]any{}
 	for i := range list {
 		s := &list[i].status
-		sum.CurrentHealthy += s.CurrentHealthy
-		sum.DesiredHealthy += s.DesiredHealthy
-		sum.ExpectedPods += s.ExpectedPods
-		sum.DisruptionsAllowed += s.DisruptionsAllowed
-		for pod, since := range s.DisruptedPods {
-			disrupted[list[i].cluster+"/"+pod] = since.ToUnstructured()
+		sum.CurrentHealthy = reports.Sum(sum.CurrentHealthy, s.CurrentHealthy)
+		sum.DesiredHealthy = reports.Sum(sum.DesiredHealthy, s.DesiredHealthy)
+		sum.ExpectedPods = reports.Sum(sum.ExpectedPods, s.ExpectedPods)
+		sum.DisruptionsAllowed = reports.Sum(sum.DisruptionsAllowed, s.DisruptionsAllowed)
+		pods := slices.Sorted(maps.Keys(s.DisruptedPods))
+		for _, pod := range pods[:min(len(pods), reports.MaxDisruptedPods)] {
+			since := s.DisruptedPods[pod]
+			disrupted[list[i].cluster+"/"+reports.Text(pod, reports.MaxNameBytes)] = since.ToUnstructured()
 		}
 	}
 	status := statusCopy(template)
@@ -46,7 +48,7 @@ func (a Aggregation) Budget(_ context.Context, template *unstructured.Unstructur
 	if len(disrupted) > 0 {
 		status["disruptedPods"] = disrupted
 	}
-	a.setConditions(template, status, currency(items))
+	a.setConditions(template, status, currency(list))
 	return interpret.WithStatus(template, status), nil
 }
 
@@ -57,20 +59,17 @@ type autoscalerReport struct {
 
 // Autoscaler adds up the replicas; what each member measures stays with it.
 func (a Aggregation) Autoscaler(_ context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	list, err := reports[autoscalerReport](items)
-	if err != nil {
-		return nil, err
-	}
+	list := reportsOf[autoscalerReport](items)
 	sum := autoscalerReport{}
 	for i := range list {
-		sum.CurrentReplicas += list[i].status.CurrentReplicas
-		sum.DesiredReplicas += list[i].status.DesiredReplicas
+		sum.CurrentReplicas = reports.Sum(sum.CurrentReplicas, list[i].status.CurrentReplicas)
+		sum.DesiredReplicas = reports.Sum(sum.DesiredReplicas, list[i].status.DesiredReplicas)
 	}
 	status := statusCopy(template)
 	setCounter(status, "currentReplicas", sum.CurrentReplicas)
 	status["desiredReplicas"] = sum.DesiredReplicas
 	if template.GetAPIVersion() == "autoscaling/v2" {
-		a.setConditions(template, status, currency(items))
+		a.setConditions(template, status, currency(list))
 	}
 	return interpret.WithStatus(template, status), nil
 }

@@ -27,12 +27,15 @@ type report[S any] struct {
 	// status is zero if the cluster has not reported yet.
 	status   S
 	reported bool
-	applied  bool
-	health   workv1alpha2.ResourceHealth
+	// unreadable is true if what it reported is no status of the kind. It counts as not reported: what one member reports must not keep the
+	// reports of the others from the template.
+	unreadable bool
+	applied    bool
+	health     workv1alpha2.ResourceHealth
 }
 
-// reports decodes the items, sorted by cluster.
-func reports[S any](items []workv1alpha2.AggregatedStatusItem) ([]report[S], error) {
+// reportsOf decodes the items, sorted by cluster.
+func reportsOf[S any](items []workv1alpha2.AggregatedStatusItem) []report[S] {
 	list := make([]report[S], len(items))
 	for i := range items {
 		item := &items[i]
@@ -40,13 +43,15 @@ func reports[S any](items []workv1alpha2.AggregatedStatusItem) ([]report[S], err
 		if item.Status == nil || len(item.Status.Raw) == 0 || string(item.Status.Raw) == "null" {
 			continue
 		}
-		if err := json.Unmarshal(item.Status.Raw, &list[i].status); err != nil {
-			return nil, fmt.Errorf("decoding the status from cluster %s: %w", item.ClusterName, err)
+		var status S // what was decoded before an error does not count
+		if json.Unmarshal(item.Status.Raw, &status) != nil {
+			list[i].unreadable = true
+			continue
 		}
-		list[i].reported = true
+		list[i].status, list[i].reported = status, true
 	}
 	slices.SortFunc(list, func(a, b report[S]) int { return strings.Compare(a.cluster, b.cluster) })
-	return list, nil
+	return list
 }
 
 // clustersOf lists the clusters whose report satisfies the predicate.

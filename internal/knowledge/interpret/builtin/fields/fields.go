@@ -36,7 +36,8 @@ func Int64(value any) (int64, bool) {
 	case int:
 		return int64(number), true
 	case float64:
-		return int64(number), number == math.Trunc(number)
+		// The conversion of what int64 does not have is up to the processor.
+		return int64(number), number == math.Trunc(number) && math.Abs(number) < 1<<63
 	default:
 		return 0, false
 	}
