@@ -21,6 +21,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 var web = hubstore.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Namespace: "shop", Name: "web"}
@@ -126,20 +127,31 @@ func TestSyncer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		m1, m2 status
 		edit   func(*workv1alpha2.ResourceBinding, *oneTemplate)
-		want   []int32
+		// bound is maxReplicas of an autoscaler that is propagated, with minReplicas 2; 0 for none.
+		bound   int32
+		want    []int32
+		refused bool
 	}{
-		"an autoscaler scaled one":       {m1: settled(7), m2: settled(2), want: []int32{9}},
-		"and nothing is available yet":   {m1: with(with(settled(7), "availableReplicas", 0), "unavailableReplicas", 7), m2: settled(2), want: []int32{9}},
-		"all as it was":                  {m1: settled(2), m2: settled(2)},
-		"not scaled to the end":          {m1: with(settled(7), "unavailableReplicas", 3), m2: settled(2)},
-		"rolling out":                    {m1: with(settled(7), "updatedReplicas", 3), m2: settled(2)},
-		"no copy has any yet":            {m1: with(settled(0), "observedGeneration", 4), m2: settled(2)},
-		"not observed by its controller": {m1: with(settled(7), "observedGeneration", 3), m2: settled(2)},
-		"of an older template":           {m1: with(settled(7), "resourceTemplateGeneration", 1), m2: settled(2)},
-		"one has not reported":           {m1: settled(7)},
-		"the scheduler has not followed": {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) { b.Generation++ }},
-		"the division is not complete":   {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) { b.Spec.Replicas++ }},
-		"a copy is not applied":          {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) { b.Status.AggregatedStatus[0].Applied = false }},
+		"a billion, without an autoscaler":   {m1: settled(1_500_000_000), m2: settled(2), refused: true},
+		"a billion, with one":                {m1: settled(1_500_000_000), m2: settled(2), bound: 5, want: []int32{7}},
+		"as many as no template may have":    {m1: settled(1_500_000_000), m2: settled(1_500_000_000), bound: 2_000_000_000, refused: true},
+		"fewer than an autoscaler chooses":   {m1: settled(1), m2: settled(5), bound: 9, want: []int32{7}},
+		"less than nothing":                  {m1: settled(-7), m2: settled(2)},
+		"more than 32 bits":                  {m1: settled(1 << 40), m2: settled(2)},
+		"a sum of more than 32 bits in one":  {m1: with(settled(-2), "availableReplicas", 1<<31-1), m2: settled(2)},
+		"a generation that is not there yet": {m1: with(settled(7), "resourceTemplateGeneration", 1<<60), m2: settled(2), bound: 9, want: []int32{9}},
+		"an autoscaler scaled one":           {m1: settled(7), m2: settled(2), want: []int32{9}},
+		"and nothing is available yet":       {m1: with(with(settled(7), "availableReplicas", 0), "unavailableReplicas", 7), m2: settled(2), want: []int32{9}},
+		"all as it was":                      {m1: settled(2), m2: settled(2)},
+		"not scaled to the end":              {m1: with(settled(7), "unavailableReplicas", 3), m2: settled(2)},
+		"rolling out":                        {m1: with(settled(7), "updatedReplicas", 3), m2: settled(2)},
+		"no copy has any yet":                {m1: with(settled(0), "observedGeneration", 4), m2: settled(2)},
+		"not observed by its controller":     {m1: with(settled(7), "observedGeneration", 3), m2: settled(2)},
+		"of an older template":               {m1: with(settled(7), "resourceTemplateGeneration", 1), m2: settled(2)},
+		"one has not reported":               {m1: settled(7)},
+		"the scheduler has not followed":     {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) { b.Generation++ }},
+		"the division is not complete":       {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) { b.Spec.Replicas++ }},
+		"a copy is not applied":              {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) { b.Status.AggregatedStatus[0].Applied = false }},
 		"it moves": {m1: settled(7), m2: settled(2), edit: func(b *workv1alpha2.ResourceBinding, _ *oneTemplate) {
 			b.Spec.GracefulEvictionTasks = make([]workv1alpha2.GracefulEvictionTask, 1)
 		}},
@@ -174,12 +186,24 @@ func TestSyncer(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(b, templates)
 			}
-			s := &syncer{client: clientWith(t, b), templates: templates}
+			hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: "hpa", Labels: map[string]string{policyv1alpha1.PropagationPolicyPermanentIDLabel: "p"},
+			}}
+			if tc.bound > 0 {
+				hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+				hpa.Spec.MinReplicas, hpa.Spec.MaxReplicas = new(int32(2)), tc.bound
+			}
+			var published []events.Event
+			reader := clientWith(t, b, hpa)
+			s := &syncer{client: reader, templates: templates, hpas: indexedHPAs(reader), events: events.RecorderFunc(func(e events.Event) { published = append(published, e) })}
 			if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web-deployment"}}); err != nil {
 				t.Fatal(err)
 			}
 			if fmt.Sprint(templates.scaled) != fmt.Sprint(tc.want) {
 				t.Errorf("scaled to %v, want %v", templates.scaled, tc.want)
+			}
+			if (len(published) > 0) != tc.refused {
+				t.Errorf("events are %v, refused should be %t", published, tc.refused)
 			}
 		})
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // Templates is the part of *hubstore.Store that this package uses.
@@ -38,12 +39,13 @@ type Deps struct {
 	// Client is that of package hubclient.
 	Client    client.Client
 	Templates Templates
+	Events    events.Recorder
 }
 
 // Setup adds the loops. The context is for adding an index only.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	if deps.Client == nil || deps.Templates == nil {
-		return errors.New("autoscaled needs Client and Templates")
+	if deps.Client == nil || deps.Templates == nil || deps.Events == nil {
+		return errors.New("autoscaled needs Client, Templates and Events")
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, targetIndex, indexTarget); err != nil {
 		return fmt.Errorf("indexing autoscalers by their target: %w", err)
@@ -64,7 +66,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := errors.Join(marks.Watch(source.TypedKind(mgr.GetCache(), &autoscalingv2.HorizontalPodAutoscaler{}, m.onHPA())), marks.Watch(targets)); err != nil {
 		return fmt.Errorf("watching autoscalers and their targets: %w", err)
 	}
-	s := &syncer{client: deps.Client, templates: deps.Templates}
+	s := &syncer{client: deps.Client, templates: deps.Templates, events: deps.Events, hpas: indexedHPAs(deps.Client)}
 	replicas, err := controller.NewTyped("autoscaled-replicas", mgr, options(controlloop.Track[reconcile.Request](mgr, s)))
 	if err != nil {
 		return fmt.Errorf("adding the loop over autoscaled replicas: %w", err)

@@ -184,7 +184,7 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		{"service", leads, func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
 		{"import", leads, func(mgr ctrl.Manager) error { return h.setupImporter(ctx, mgr) }},
 		{"autoscaled", leads, func(mgr ctrl.Manager) error {
-			return autoscaled.Setup(ctx, mgr, autoscaled.Deps{Client: h.client, Templates: h.templates})
+			return autoscaled.Setup(ctx, mgr, autoscaled.Deps{Client: h.client, Templates: h.templates, Events: h.events})
 		}},
 		{"enroll", leads, h.setupEnroll},
 		{"agents", leads, func(mgr ctrl.Manager) error {
