@@ -7,6 +7,7 @@ const (
 	multiClusterServiceLabel = "multiclusterservice.karmada.io/name"
 	dispatchedAnnotation     = "endpointslice.karmada.io/provision-cluster"
 	exportRoleLabel          = "serviceexport.karmada.io/role"
+	sliceLabel               = "endpointslice.karmada.io/namespace"
 )
 
 // The record of what a member warns of, which its agent writes: one Work with an Event as each manifest. Object and Related of an Event
@@ -33,4 +34,12 @@ func IsRecord(work metav1.Object) bool {
 	_, service := labels[multiClusterServiceLabel]
 	_, dispatched := work.GetAnnotations()[dispatchedAnnotation]
 	return service && !dispatched
+}
+
+// IsReport returns whether a Work is a record whose content is from a member: all but those by which a MultiClusterService names its
+// providers.
+func IsReport(work metav1.Object) bool {
+	labels := work.GetLabels()
+	_, slice := labels[sliceLabel]
+	return IsRecord(work) && (slice || labels[EventsRecordLabel] != "" || labels[exportRoleLabel] != "")
 }

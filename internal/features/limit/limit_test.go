@@ -211,3 +211,46 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsCountForTheirCluster: an agent writes the annotations of its records, and as many records as it may.
+func TestRecordsCountForTheirCluster(t *testing.T) {
+	storage := int64(0)
+	l, _ := newLimiter(stored{}, Limits{}, &storage)
+	record := func(cluster string, size int) *workv1alpha1.Work {
+		w := work("shop", size) // with the annotation of another tenant
+		w.Namespace, w.Labels = workv1alpha1.ExecutionNamespace(cluster), map[string]string{workv1alpha1.EventsRecordLabel: "true"}
+		return w
+	}
+	l.workChanged(nil, record("eu", MaxRecordBytes), true)
+	if usage, _, _ := l.of("shop"); usage != (Usage{}) {
+		t.Errorf("records count for namespace shop: %+v", usage)
+	}
+	if err := l.CheckRecord(nil, record("eu", 10)); err == nil {
+		t.Error("a record is admitted at the bound of bytes")
+	}
+	if err := l.CheckRecord(record("eu", 10), record("eu", 20)); err == nil {
+		t.Error("a record may grow at the bound of bytes")
+	}
+	if err := l.CheckRecord(record("eu", 20), record("eu", 10)); err != nil {
+		t.Errorf("a record may not become smaller: %v", err)
+	}
+	if err := l.CheckRecord(nil, record("us", 10)); err != nil {
+		t.Errorf("another cluster has that bound, too: %v", err)
+	}
+	l.workChanged(record("eu", MaxRecordBytes), nil, false)
+	for range MaxRecords {
+		l.workChanged(nil, record("eu", 10), false)
+	}
+	if err := l.CheckRecord(nil, record("eu", 10)); err == nil {
+		t.Error("a record is admitted at the bound of records")
+	}
+}
+
+// TestAReportIsNotPaidFor: a namespace has a Work, and its member reports as much as it likes.
+func TestAReportIsNotPaidFor(t *testing.T) {
+	w := work("shop", 10)
+	w.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Status: &runtime.RawExtension{Raw: make([]byte, 1_568_000)}}}
+	if size := SizeOf(w); size > 40<<10 {
+		t.Errorf("it counts as %d bytes", size)
+	}
+}

@@ -55,6 +55,8 @@ type Limiter struct {
 	mu sync.RWMutex
 	// inWorks is what Works take, by the namespace of their binding.
 	inWorks map[string]Usage
+	// records is what is recorded of members, by execution namespace.
+	records map[string]Usage
 	// own has the limits that Namespaces have by their annotations; 0 is one that they do not have.
 	own map[string]Limits
 	// waiting are the namespaces with bindings that wait for space, with how often they are woken once there is some.
@@ -70,7 +72,7 @@ const wakes = 2
 func New(deps Deps) *Limiter {
 	l := &Limiter{
 		deps: deps, synced: func() bool { return false },
-		inWorks: map[string]Usage{}, own: map[string]Limits{}, waiting: map[string]int{},
+		inWorks: map[string]Usage{}, records: map[string]Usage{}, own: map[string]Limits{}, waiting: map[string]int{},
 	}
 	l.register(deps.Metrics)
 	return l

@@ -25,9 +25,10 @@ const LimitsName = "FlagshipNamespaceLimits"
 
 // Limits refuses users to store more in a namespace than it may have, and to change the limits of a namespace without the
 // right to. Deletions are not refused, nor are updates that make an object smaller or are part of its deletion. Neither is
-// what the control plane itself writes, or the holder of the break-glass certificate.
+// what the control plane itself writes, or the holder of the break-glass certificate, but for records of what members have.
 type Limits struct {
 	check      func(namespace string, creates bool, grows func() bool) error
+	record     func(before, after *workv1alpha1.Work) error
 	validate   func(annotations map[string]string) field.ErrorList
 	authorizer authorizer.UnconditionalAuthorizer
 }
@@ -38,10 +39,13 @@ var (
 )
 
 // NewLimits makes the plugin. Check returns an error if a namespace must not get another object, or must not grow; it answers
-// from memory. Validate checks the annotations of a Namespace that hold its limits. They are functions because
-// the limits are a feature, which admission does not import.
-func NewLimits(check func(namespace string, creates bool, grows func() bool) error, validate func(map[string]string) field.ErrorList) *Limits {
-	return &Limits{check: check, validate: validate}
+// from memory. Record returns an error if a record of a member must not be stored. Validate checks the annotations of a Namespace that
+// hold its limits. They are functions because the limits are a feature, which admission does not import.
+func NewLimits(
+	check func(namespace string, creates bool, grows func() bool) error, record func(before, after *workv1alpha1.Work) error,
+	validate func(map[string]string) field.ErrorList,
+) *Limits {
+	return &Limits{check: check, record: record, validate: validate}
 }
 
 // SetUnconditionalAuthorizer gives the plugin the API server's authorizer.
@@ -64,6 +68,12 @@ func (l *Limits) Handles(operation admission.Operation) bool {
 func (l *Limits) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return l.namespace(ctx, a)
+	}
+	if work, ok := a.GetObject().(*workv1alpha1.Work); ok && a.GetSubresource() == "" && stores(a) && workv1alpha1.IsReport(work) {
+		before, _ := a.GetOldObject().(*workv1alpha1.Work)
+		if err := l.record(before, work); err != nil { // also of a member that the control plane itself reads
+			return admission.NewForbidden(a, err)
+		}
 	}
 	if a.GetNamespace() == "" || !stores(a) || slices.Contains(a.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
 		return nil

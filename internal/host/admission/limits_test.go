@@ -25,7 +25,7 @@ func TestLimitsOfAFullNamespace(t *testing.T) {
 			return errors.New("full")
 		}
 		return nil
-	}, nil)
+	}, nil, nil)
 	tenant := &user.DefaultInfo{Name: "tenant"}
 	cm := func(value string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Data: map[string]string{"k": value}}
@@ -70,7 +70,7 @@ func TestAnEventIsNoObject(t *testing.T) {
 			return errors.New("full")
 		}
 		return nil
-	}, nil)
+	}, nil, nil)
 	a := admission.NewAttributesRecord(&corev1.Event{}, nil, schema.GroupVersionKind{Version: "v1", Kind: "Event"}, "shop", "e",
 		schema.GroupVersionResource{}, "", admission.Create, nil, false, &user.DefaultInfo{Name: "tenant"})
 	if err := plugin.Validate(t.Context(), a, nil); err != nil {
@@ -89,7 +89,7 @@ func (m mayUpdateNamespaces) Authorize(_ context.Context, a authorizer.Attribute
 }
 
 func TestWhoChangesLimits(t *testing.T) {
-	plugin := NewLimits(nil, func(annotations map[string]string) field.ErrorList {
+	plugin := NewLimits(nil, nil, func(annotations map[string]string) field.ErrorList {
 		if annotations[workv1alpha1.ObjectLimitAnnotation] == "many" {
 			return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations"), "many", "not a number")}
 		}

@@ -46,6 +46,15 @@ func (w *admissionLookups) mayStore(namespace string, creates bool, grows func()
 	return h.limiter.CheckUser(namespace, creates, grows)
 }
 
+// mayRecord returns an error if a record of a member must not be stored. Until the loops are built nothing is refused.
+func (w *admissionLookups) mayRecord(before, after *workv1alpha1.Work) error {
+	h, err := w.started()
+	if err != nil {
+		return nil //nolint:nilerr // There is nothing to compare with yet.
+	}
+	return h.limiter.CheckRecord(before, after)
+}
+
 // cluster reads a Cluster from memory for admission, which is there before the loops are.
 func (w *admissionLookups) cluster(ctx context.Context, name string) (*clusterv1alpha1.Cluster, error) {
 	h, err := w.started()

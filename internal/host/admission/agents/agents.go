@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/certificates"
@@ -27,6 +28,7 @@ type Plugin struct {
 	tokenCluster func(ctx context.Context, user string) (string, error)
 	// issuedWith returns the cluster that the bootstrap token registers with which a certificate was issued.
 	issuedWith func(ctx context.Context, credential string) (request, cluster string, err error)
+	requests   requests
 }
 
 var (
@@ -51,8 +53,21 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if who == nil {
 		return nil
 	}
+	registers := slices.Contains(who.GetGroups(), clusterv1alpha1.AgentBootstrappersGroup)
+	if request, ok := a.GetObject().(*certificates.CertificateSigningRequest); ok && a.GetOperation() == admission.Create &&
+		(registers || slices.Contains(who.GetGroups(), clusterv1alpha1.AgentsGroup)) {
+		if err := checkBytes(request, MaxRequestBytes); err != nil {
+			return admission.NewForbidden(a, err)
+		}
+		if len(request.OwnerReferences)+len(request.Finalizers) > 0 {
+			return admission.NewForbidden(a, errors.New("metadata: a request of an agent has no owners and no finalizers"))
+		}
+		if !p.requests.allows(who.GetName()) {
+			return apierrors.NewTooManyRequests("this client has made too many requests of certificates", int(RequestPeriod.Seconds()))
+		}
+	}
 	var err error
-	if slices.Contains(who.GetGroups(), clusterv1alpha1.AgentBootstrappersGroup) {
+	if registers {
 		err = p.checkRegistration(ctx, a)
 	} else if cluster, ok := clusterv1alpha1.ClusterOfKarmadaAgent(who.GetName(), who.GetGroups()); ok {
 		err = p.checkKarmada(ctx, a, cluster)
@@ -105,25 +120,49 @@ func checkNewCluster(cluster *clusterv1alpha1.Cluster, name string) error {
 // checkAgent checks what the agent of a cluster writes, which has one Lease in the namespace of the system.
 func checkAgent(a admission.Attributes, cluster, systemLease string) error {
 	if work, ok := a.GetOldObject().(*workv1alpha1.Work); ok && a.GetOperation() == admission.Delete {
-		return checkRecord(work)
+		_, err := recordOf(work)
+		return err
+	}
+	if object, ok := a.GetObject().(metav1.Object); ok {
+		before, _ := a.GetOldObject().(metav1.Object)
+		if err := checkMetadata(object, before, cluster); err != nil {
+			return err
+		}
 	}
 	switch object := a.GetObject().(type) {
 	case *core.Event:
+		if err := checkBytes(object, MaxEventBytes); err != nil {
+			return err
+		}
 		before, updated := a.GetOldObject().(*core.Event)
 		if !ownEvent(object, cluster) || updated && !ownEvent(before, cluster) {
 			return fmt.Errorf("involvedObject: the agent of cluster %q publishes events in this namespace about its own objects only", cluster)
 		}
 	case *workv1alpha1.Work:
-		before, ok := a.GetOldObject().(*workv1alpha1.Work)
-		if a.GetSubresource() == "" && (!ok || !equality.Semantic.DeepEqual(before.Spec, object.Spec) ||
-			!equality.Semantic.DeepEqual(before.Labels, object.Labels) || !equality.Semantic.DeepEqual(before.Annotations, object.Annotations)) {
-			if err := checkRecord(object); err != nil {
-				return fmt.Errorf("of other Works than its records an agent changes the finalizers and the status only: %w", err)
-			}
+		before, updated := a.GetOldObject().(*workv1alpha1.Work)
+		if a.GetSubresource() != "" {
+			return nil // it keeps the rest
+		}
+		if updated && equality.Semantic.DeepEqual(before.Spec, object.Spec) && checkWorkMetadata(object, before) == nil {
+			return nil
+		}
+		if !updated {
+			before = &workv1alpha1.Work{}
+		}
+		if err := checkRecord(object, before); err != nil {
+			return fmt.Errorf("of other Works than its records an agent changes its finalizer and the status only: %w", err)
 		}
 	default:
-		if a.GetResource().GroupResource() == fleetv1alpha1.Resource(fleetv1alpha1.ResourcePluralClusterCapacity) && a.GetName() != cluster {
-			return fmt.Errorf("the agent of cluster %q writes the capacity of its Cluster only", cluster)
+		if a.GetResource().GroupResource() == fleetv1alpha1.Resource(fleetv1alpha1.ResourcePluralClusterCapacity) {
+			if a.GetName() != cluster {
+				return fmt.Errorf("the agent of cluster %q writes the capacity of its Cluster only", cluster)
+			}
+			return checkBytes(object, MaxCapacityBytes)
+		}
+		if a.GetResource().Resource == "leases" && object != nil {
+			if err := checkBytes(object, MaxLeaseBytes); err != nil {
+				return err
+			}
 		}
 		own := map[string]string{clusterv1alpha1.ClusterNamespace: cluster, clusterv1alpha1.SystemNamespace: systemLease}
 		if name := own[a.GetNamespace()]; a.GetResource().Resource == "leases" && a.GetName() != name {

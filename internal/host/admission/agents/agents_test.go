@@ -56,6 +56,7 @@ func TestAgentsWriteOnlyWhatIsTheirs(t *testing.T) {
 		w := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-eu", Name: networkingv1alpha1.CollectedWorkName("shop", "web-1"), Labels: map[string]string{
 			networkingv1alpha1.MultiClusterServiceNamespaceLabel: "shop", networkingv1alpha1.MultiClusterServiceNameLabel: "web",
 			networkingv1alpha1.EndpointSliceWorkNamespaceLabel: "shop", networkingv1alpha1.EndpointSliceWorkNameLabel: "web-1",
+			networkingv1alpha1.EndpointSliceWorkManagedByLabel: networkingv1alpha1.KindMultiClusterService,
 		}}}
 		w.Spec.SuspendDispatching = new(true)
 		w.SetManifest([]byte(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"namespace":"shop","name":"web-1","labels":{"kubernetes.io/service-name":"web"}}}`))
@@ -69,9 +70,9 @@ func TestAgentsWriteOnlyWhatIsTheirs(t *testing.T) {
 			multiclusterv1beta1.ExportNamespaceLabel: "shop", multiclusterv1beta1.ExportNameLabel: "web", multiclusterv1beta1.ExportRoleLabel: multiclusterv1beta1.RoleExport,
 		}}}
 		w.Spec.SuspendDispatching = new(true)
-		for _, kind := range []string{"ServiceExport", "Service"} {
+		for _, kind := range []string{`"multicluster.x-k8s.io/v1beta1","kind":"ServiceExport"`, `"v1","kind":"Service"`} {
 			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1alpha1.Manifest{RawExtension: runtime.RawExtension{
-				Raw: []byte(`{"kind":"` + kind + `","metadata":{"namespace":"shop","name":"web"}}`),
+				Raw: []byte(`{"apiVersion":` + kind + `,"metadata":{"namespace":"shop","name":"web"}}`),
 			}})
 		}
 		if edit != nil {
@@ -82,6 +83,7 @@ func TestAgentsWriteOnlyWhatIsTheirs(t *testing.T) {
 	imported := func(w *workv1alpha1.Work) { // the slice of an exported Service
 		w.Name = multiclusterv1beta1.EndpointsRecordName("shop", "web-1")
 		w.Labels[multiclusterv1beta1.ExportRoleLabel] = multiclusterv1beta1.RoleEndpoints
+		w.Labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] = multiclusterv1beta1.KindServiceExport
 		w.Labels[networkingv1alpha1.EndpointSliceWorkNamespaceLabel], w.Labels[networkingv1alpha1.EndpointSliceWorkNameLabel] = "shop", "web-1"
 		w.Spec.Workload = collected(nil).Spec.Workload
 	}

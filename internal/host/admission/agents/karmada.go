@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,12 +26,18 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// Admit removes from what karmadactl and its agent write what would be more than they need: the rules of roles and the subjects of
+// Admit bounds the reports of agents. It also removes from what karmadactl and its agent write what would be more than they need: the rules of roles and the subjects of
 // bindings, since the authorizer gives the agent its rights; addresses and credentials of the member, since the control plane does not
 // connect to a member in Pull mode. They would not go on if it was refused.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	who := a.GetUserInfo()
-	if who == nil || a.GetSubresource() != "" || a.GetOperation() == admission.Delete {
+	if who == nil || a.GetOperation() == admission.Delete {
+		return nil
+	}
+	if slices.Contains(who.GetGroups(), clusterv1alpha1.AgentsGroup) {
+		boundReport(a, time.Now())
+	}
+	if a.GetSubresource() != "" {
 		return nil
 	}
 	if _, ok := clusterv1alpha1.ClusterOfKarmadaAgent(who.GetName(), who.GetGroups()); !ok {
