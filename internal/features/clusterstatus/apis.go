@@ -17,6 +17,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // discoveryTimeout is how long a member may take to list what it serves.
@@ -90,19 +91,30 @@ func (l apiList) refresh(ctx context.Context, conn *member.Conn) apiList {
 	}
 	_, lists, err := conn.Discovery().ServerGroupsAndResourcesWithContext(ctx)
 	if failed, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); ok {
-		return apiList{version.GitVersion, enablements(lists), clusterv1alpha1.APIEnablementsPartial(failedGroups(failed))}
+		return listed(version.GitVersion, lists, clusterv1alpha1.APIEnablementsPartial(failedGroups(failed)))
 	}
 	if err != nil {
 		return l.failed(err)
 	}
-	return apiList{version.GitVersion, enablements(lists), clusterv1alpha1.APIEnablementsComplete()}
+	return listed(version.GitVersion, lists, clusterv1alpha1.APIEnablementsComplete())
+}
+
+// listed bounds what a member lists. What is left out shows in the condition.
+func listed(version string, lists []*metav1.APIResourceList, condition metav1.Condition) apiList {
+	enabled, omitted := reports.Enablements(enablements(lists))
+	if omitted != "" {
+		condition = clusterv1alpha1.APIEnablementsPartial(omitted)
+	}
+	condition.Message = reports.Text(condition.Message, reports.MaxMessageBytes)
+	return apiList{reports.Text(version, reports.MaxNameBytes), enabled, condition}
 }
 
 func (l apiList) failed(err error) apiList {
+	message := reports.Text(err.Error(), reports.MaxMessageBytes)
 	if l.empty() {
-		l.condition = clusterv1alpha1.APIEnablementsEmpty(err.Error())
+		l.condition = clusterv1alpha1.APIEnablementsEmpty(message)
 	} else {
-		l.condition = clusterv1alpha1.APIEnablementsPartial("the list is the last one known: " + err.Error())
+		l.condition = clusterv1alpha1.APIEnablementsPartial("the list is the last one known: " + message)
 	}
 	return l
 }

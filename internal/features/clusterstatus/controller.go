@@ -30,6 +30,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 	"github.com/flagship-k8s/flagship/internal/knowledge/skew"
 )
 
@@ -315,6 +316,7 @@ func (o *clusterObserver) write(ctx context.Context, cluster *clusterv1alpha1.Cl
 	s.apis.writeTo(&want.Status)
 	now := o.Clock.Now()
 	s.resources.writeTo(&want.Status, cluster.Spec.ResourceModels)
+	reports.Summaries(&want.Status)
 	due, _ := s.reportsResources(now, o.Periods().Probe)
 	due = due || !sameNames(cluster.Status.ResourceSummary, want.Status.ResourceSummary)
 	if !due {
