@@ -15,8 +15,9 @@ const Host = "drift.flagship.internal"
 const Path = "/flagship/drift"
 
 const (
-	// maxValue is how many bytes of a value are kept, maxPath of a path, maxManager of the name of a field manager.
-	maxValue, maxPath, maxManager = 96, 512, 128
+	// maxValue is how many bytes of a value are kept, maxPath of a path, maxManager of the name of a field manager, maxName of the name of
+	// an object or a Work.
+	maxValue, maxPath, maxManager, maxName = 96, 512, 128, 253
 	// hidden stands for a value of a Secret.
 	hidden = "(hidden)"
 )
@@ -42,6 +43,10 @@ func Accept(cluster string, objects []fleetv1alpha1.DriftedObject) []fleetv1alph
 	for i := range objects {
 		o := &objects[i]
 		o.Cluster, o.Mode, o.ValuesHidden = cluster, "", ""
+		for _, name := range []*string{&o.Work, &o.Object.APIVersion, &o.Object.Kind, &o.Object.Namespace, &o.Object.Name} {
+			*name = shortened(*name, maxName)
+		}
+		o.PutBack, o.OmittedFields = max(o.PutBack, 0), max(o.OmittedFields, 0)
 		o.Fields, o.Recent = o.Fields[:min(len(o.Fields), 2*MaxFields)], o.Recent[:min(len(o.Recent), MaxRecent)]
 		for j := range o.Fields {
 			o.Fields[j] = Bounded(o.Fields[j])
