@@ -155,7 +155,7 @@ func (l *reconciler) ensure(ctx context.Context, meta *metav1.PartialObjectMetad
 	desired := workv1alpha1.NewWork(key, existing)
 	desired.AddAnnotations(map[string]string{workv1alpha1.CarriedNamespaceAnnotation: meta.Name})
 	if existing == nil || !workv1alpha2.IsBound(existing) {
-		if err := l.compose(desired, meta, cluster, policies); err != nil {
+		if err := l.compose(ctx, desired, meta, cluster, policies); err != nil {
 			l.events.Publish(events.Warning(events.Reference(namespaceKind, meta), events.ApplyOverridePolicyFailed, err.Error()))
 			return reconcile.TerminalError(err)
 		}
@@ -183,13 +183,13 @@ func (l *reconciler) create(ctx context.Context, work *workv1alpha1.Work) error 
 
 // compose sets what the Work has to be. The manifest is labels and annotations, nothing more, so that a namespace which exists in the
 // member is adopted without being changed otherwise.
-func (l *reconciler) compose(work *workv1alpha1.Work, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
+func (l *reconciler) compose(ctx context.Context, work *workv1alpha1.Work, meta *metav1.PartialObjectMetadata, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
 	manifest := &unstructured.Unstructured{Object: map[string]any{}}
 	manifest.SetGroupVersionKind(namespaceKind)
 	manifest.SetName(meta.Name)
 	manifest.SetLabels(carried(meta.Labels, "kubernetes.io/metadata.name"))
 	manifest.SetAnnotations(carried(meta.Annotations, "kubectl.kubernetes.io/last-applied-configuration"))
-	edited, err := override.Apply(manifest, cluster, policies)
+	edited, err := override.Apply(ctx, manifest, cluster, policies)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
@@ -44,8 +46,13 @@ func containers(object map[string]any, names ...string) []container {
 
 // overrideWords edits the command or args of the container that the overrider names. An object without such a container is left
 // alone: one policy may cover many objects.
-func overrideWords(object map[string]any, field string, o policyv1alpha1.CommandArgsOverrider) error {
-	for _, container := range containers(object, "containers", "initContainers") {
+func (b *budget) overrideWords(object map[string]any, field string, o policyv1alpha1.CommandArgsOverrider) error {
+	all := containers(object, "containers", "initContainers")
+	if err := b.step(len(all) + len(o.Value)); err != nil {
+		return err
+	}
+	values := sets.New(o.Value...)
+	for _, container := range all {
 		if container.fields["name"] != o.ContainerName {
 			continue
 		}
@@ -53,7 +60,22 @@ func overrideWords(object map[string]any, field string, o policyv1alpha1.Command
 		if !ok && container.fields[field] != nil {
 			return fmt.Errorf("%s/%s is no list", container.path, field)
 		}
-		words = changeWords(words, o)
+		if err := b.step(len(words)); err != nil {
+			return err
+		}
+		if o.Operator == policyv1alpha1.OverriderOpRemove {
+			words = slices.DeleteFunc(words, func(word any) bool {
+				text, ok := word.(string)
+				return ok && values.Has(text)
+			})
+		} else {
+			for _, word := range o.Value {
+				if err := b.write(1 + len(word)); err != nil {
+					return err
+				}
+				words = append(words, word)
+			}
+		}
 		if len(words) == 0 {
 			delete(container.fields, field)
 		} else {
@@ -61,17 +83,4 @@ func overrideWords(object map[string]any, field string, o policyv1alpha1.Command
 		}
 	}
 	return nil
-}
-
-func changeWords(words []any, o policyv1alpha1.CommandArgsOverrider) []any {
-	if o.Operator == policyv1alpha1.OverriderOpRemove {
-		return slices.DeleteFunc(words, func(word any) bool {
-			text, ok := word.(string)
-			return ok && slices.Contains(o.Value, text)
-		})
-	}
-	for _, word := range o.Value {
-		words = append(words, word)
-	}
-	return words
 }

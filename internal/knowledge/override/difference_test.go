@@ -25,7 +25,7 @@ func TestExplainHasWhatEachRuleChanged(t *testing.T) {
 		{Overriders: labels(policyv1alpha1.OverriderOpRemove, map[string]string{"app": "api"})},
 	}
 	template := object(t, deployment)
-	result, err := override.Explain(template, member("m1"), []policyv1alpha1.Override{second, first})
+	result, err := override.Explain(t.Context(), template, member("m1"), []policyv1alpha1.Override{second, first})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestExplainHasWhatEachRuleChanged(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	applied, err := override.Apply(template, member("m1"), []policyv1alpha1.Override{second, first})
+	applied, err := override.Apply(t.Context(), template, member("m1"), []policyv1alpha1.Override{second, first})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package override_test
 
 import (
+	"context"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func ExampleApply() {
 	}}
 	for _, region := range []string{"eu", "us"} {
 		cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: region + "-1", Labels: map[string]string{"region": region}}}
-		result, err := override.Apply(pod, cluster, []policyv1alpha1.Override{policy})
+		result, err := override.Apply(context.Background(), pod, cluster, []policyv1alpha1.Override{policy})
 		if err != nil {
 			fmt.Println(err)
 			return

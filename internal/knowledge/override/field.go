@@ -1,7 +1,6 @@
 package override
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,20 +13,20 @@ import (
 )
 
 // overridePlaintext makes one JSON patch step on the whole object.
-func overridePlaintext(object map[string]any, o policyv1alpha1.PlaintextOverrider) error {
+func (b *budget) overridePlaintext(object map[string]any, o policyv1alpha1.PlaintextOverrider) error {
 	if o.Path == "" {
 		return errRoot
 	}
-	op, err := newOperation(o.Path, o.Operator, o.Value)
+	op, err := b.newOperation(o.Path, o.Operator, o.Value)
 	if err != nil {
 		return err
 	}
-	_, err = op.run(object)
+	_, err = op.run(b, object)
 	return err
 }
 
 // overrideMetadata edits metadata.labels or metadata.annotations. Remove and replace touch only keys that exist.
-func overrideMetadata(object map[string]any, field string, o policyv1alpha1.LabelAnnotationOverrider) error {
+func (b *budget) overrideMetadata(object map[string]any, field string, o policyv1alpha1.LabelAnnotationOverrider) error {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
 		return errors.New("the object has no metadata")
@@ -44,6 +43,9 @@ func overrideMetadata(object map[string]any, field string, o policyv1alpha1.Labe
 		metadata[field] = entries
 	}
 	for key, value := range o.Value {
+		if err := b.write(len(key) + len(value)); err != nil {
+			return err
+		}
 		_, exists := entries[key]
 		switch {
 		case o.Operator == policyv1alpha1.OverriderOpAdd || exists && o.Operator == policyv1alpha1.OverriderOpReplace:
@@ -57,7 +59,7 @@ func overrideMetadata(object map[string]any, field string, o policyv1alpha1.Labe
 
 // overrideField edits a JSON or YAML document that a string field of the object holds, such as a file in a ConfigMap. It returns
 // the path that failed.
-func overrideField(object map[string]any, o policyv1alpha1.FieldOverrider) (string, error) {
+func (b *budget) overrideField(object map[string]any, o policyv1alpha1.FieldOverrider) (string, error) {
 	if o.FieldPath == "" {
 		return "", errRoot
 	}
@@ -65,24 +67,29 @@ func overrideField(object map[string]any, o policyv1alpha1.FieldOverrider) (stri
 	if err != nil {
 		return o.FieldPath, err
 	}
-	steps := make([]step, 0, len(o.JSON)+len(o.YAML))
+	var inJSON, inYAML []step
 	for _, s := range o.JSON {
-		steps = append(steps, step{s.SubPath, s.Operator, s.Value, editJSON})
+		inJSON = append(inJSON, step{s.SubPath, s.Operator, s.Value})
 	}
 	for _, s := range o.YAML {
-		steps = append(steps, step{s.SubPath, s.Operator, s.Value, editYAML})
+		inYAML = append(inYAML, step{s.SubPath, s.Operator, s.Value})
 	}
-	for _, s := range steps {
-		op, err := newOperation(s.subPath, s.operator, s.value)
-		if err == nil {
-			text, err = s.edit(text, op)
-		}
-		if err != nil {
+	for _, edit := range []func() (string, error){
+		func() (subPath string, err error) {
+			text, subPath, err = b.edit(text, parseJSON, inJSON)
+			return subPath, err
+		},
+		func() (subPath string, err error) {
+			text, subPath, err = b.edit(text, parseYAML, inYAML)
+			return subPath, err
+		},
+	} {
+		if subPath, err := edit(); err != nil {
 			// The hash keeps the path in the document apart from the path in the object.
-			return o.FieldPath + "#" + s.subPath, err
+			return o.FieldPath + "#" + subPath, err
 		}
 	}
-	_, err = operation{path: o.FieldPath, operator: policyv1alpha1.OverriderOpReplace, value: text}.run(object)
+	_, err = operation{path: o.FieldPath, operator: policyv1alpha1.OverriderOpReplace, value: text}.run(b, object)
 	return o.FieldPath, err
 }
 
@@ -91,29 +98,68 @@ type step struct {
 	subPath  string
 	operator policyv1alpha1.OverriderOperator
 	value    apiextensionsv1.JSON
-	edit     func(text string, op operation) (string, error)
 }
 
-// editJSON keeps numbers as they are written: a document that is not ours must not lose digits.
-func editJSON(text string, op operation) (string, error) {
+// document is a parsed text in either notation.
+type document interface {
+	// run makes one edit.
+	run(b *budget, op operation) error
+	// format returns the text.
+	format() (string, error)
+}
+
+// edit makes steps in a document, which is parsed once for all of them. It returns the new text, or the path in the document that failed.
+func (b *budget) edit(text string, parse func(*budget, string) (document, error), steps []step) (edited, subPath string, err error) {
+	if len(steps) == 0 {
+		return text, "", nil
+	}
+	parsed, err := parse(b, text)
+	if err != nil {
+		return "", steps[0].subPath, err
+	}
+	for _, s := range steps {
+		op, err := b.newOperation(s.subPath, s.operator, s.value)
+		if err == nil {
+			err = parsed.run(b, op)
+		}
+		if err != nil {
+			return "", s.subPath, err
+		}
+	}
+	edited, err = parsed.format()
+	return edited, steps[len(steps)-1].subPath, err
+}
+
+// jsonDocument keeps numbers as they are written: a document that is not ours must not lose digits.
+type jsonDocument struct{ content any }
+
+func parseJSON(b *budget, text string) (document, error) {
+	if err := b.step(len(text)); err != nil {
+		return nil, err
+	}
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
-	var document any
-	if err := decoder.Decode(&document); err != nil {
-		return "", fmt.Errorf("reading the JSON document: %w", err)
+	parsed := &jsonDocument{}
+	if err := decoder.Decode(&parsed.content); err != nil {
+		return nil, fmt.Errorf("reading the JSON document: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return "", errors.New("the field holds more than one JSON document")
+		return nil, errors.New("the field holds more than one JSON document")
 	}
-	document, err := op.run(document)
-	if err != nil {
-		return "", err
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
+	return parsed, nil
+}
+
+func (d *jsonDocument) run(b *budget, op operation) (err error) {
+	d.content, err = op.run(b, d.content)
+	return err
+}
+
+func (d *jsonDocument) format() (string, error) {
+	var written limited
+	encoder := json.NewEncoder(&written)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(document); err != nil {
+	if err := encoder.Encode(d.content); err != nil {
 		return "", fmt.Errorf("writing the JSON document: %w", err)
 	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return strings.TrimSuffix(written.String(), "\n"), nil
 }

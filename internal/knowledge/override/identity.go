@@ -20,8 +20,9 @@ type identity struct {
 	// labels and annotations are those with ownership keys. They are not in the object while it is edited, so that an edit of all
 	// labels at once does no harm to them.
 	labels, annotations map[string]string
-	// rights are the fields of an RBAC object that give rights.
+	// rights are the fields of an RBAC object that give rights, and values is how many values they have.
 	rights map[string]any
+	values int
 }
 
 // rbacFields are the fields of RBAC objects that give rights.
@@ -33,7 +34,8 @@ func identityOf(object *unstructured.Unstructured) identity {
 		labels: ownershipKeys(object.GetLabels()), annotations: ownershipKeys(object.GetAnnotations()),
 	}
 	if schema.FromAPIVersionAndKind(id.apiVersion, id.kind).Group == "rbac.authorization.k8s.io" {
-		id.rights = rightsIn(object.Object)
+		id.rights = map[string]any{}
+		id.allow(object)
 	}
 	return id
 }
@@ -47,7 +49,7 @@ func rightsIn(object map[string]any) map[string]any {
 	rights := map[string]any{}
 	for _, field := range rbacFields {
 		if value, found := object[field]; found {
-			rights[field] = runtime.DeepCopyJSONValue(value)
+			rights[field] = value
 		}
 	}
 	return rights
@@ -56,7 +58,8 @@ func rightsIn(object map[string]any) map[string]any {
 // allow makes the rights that an object gives now those that the policies of a namespace leave as they are.
 func (id *identity) allow(object *unstructured.Unstructured) {
 	if id.rights != nil {
-		id.rights = rightsIn(object.Object)
+		id.rights = runtime.DeepCopyJSON(rightsIn(object.Object))
+		id.values = valuesIn(id.rights)
 	}
 }
 
@@ -86,6 +89,23 @@ func joined(entries, more map[string]string) map[string]string {
 	}
 	maps.Copy(entries, more)
 	return entries
+}
+
+// comparisonSteps is what it takes to compare a value.
+const comparisonSteps = 8
+
+// steps is what check takes.
+func (id identity) steps(object map[string]any, namespaced bool) int {
+	n := 1
+	metadata, _ := object["metadata"].(map[string]any)
+	for _, field := range []string{"labels", "annotations"} {
+		entries, _ := metadata[field].(map[string]any)
+		n += len(entries)
+	}
+	if namespaced {
+		n += comparisonSteps * id.values
+	}
+	return n
 }
 
 // check returns what an edit must not have done to an object, which may be anything. Namespaced is true for the edit of a policy of a

@@ -52,7 +52,7 @@ func TestIdentityStays(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			policy := inNamespace("shop", "edits", tc.edits)
-			_, err := override.Apply(object(t, tc.object), member("m1"), []policyv1alpha1.Override{policy})
+			_, err := override.Apply(t.Context(), object(t, tc.object), member("m1"), []policyv1alpha1.Override{policy})
 			var typed *override.Error
 			if !errors.As(err, &typed) {
 				t.Fatalf("got %v, want an *override.Error", err)
@@ -78,7 +78,7 @@ func TestOwnershipKeysSurviveEdits(t *testing.T) {
 			{Operator: replace, Value: map[string]string{"propagationpolicy.karmada.io/permanent-id": "other"}},
 		}},
 	} {
-		result, err := override.Apply(template, member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
+		result, err := override.Apply(t.Context(), template, member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -93,7 +93,7 @@ func TestOwnershipKeysSurviveEdits(t *testing.T) {
 
 func TestOnlyClusterPoliciesEditRights(t *testing.T) {
 	edits := plaintext("/roleRef/name", replace, `"edit"`)
-	result, err := override.Apply(object(t, roleBinding), member("m1"), []policyv1alpha1.Override{
+	result, err := override.Apply(t.Context(), object(t, roleBinding), member("m1"), []policyv1alpha1.Override{
 		everywhere("rights", edits), inNamespace("shop", "labels", plaintext("/metadata/labels/tier", add, `"eu"`)),
 	})
 	// What a ClusterOverridePolicy changed is what those of the namespace leave as it is.
@@ -128,7 +128,7 @@ func TestNoAnswerHasTheValuesOfASecret(t *testing.T) {
 		"Absent":  plaintext("/data/none", replace, `"x"`),
 		"Nothing": plaintext("/data/password/a", replace, `"x"`),
 	} {
-		_, err := override.Apply(object(t, secretOfShop), member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
+		_, err := override.Apply(t.Context(), object(t, secretOfShop), member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
 		if err == nil || strings.Contains(err.Error(), "Y2Fu") || !strings.Contains(err.Error(), `"shop/edits"`) {
 			t.Errorf("%s: got %v, want an error that names the policy and no value", name, err)
 		}
@@ -139,7 +139,7 @@ func TestNoAnswerHasTheValuesOfASecret(t *testing.T) {
 		"Text":        plaintext("/stringData", add, `{"new": "canary"}`),
 		"Annotations": plaintext("/metadata/annotations", remove, ""),
 	} {
-		result, err := override.Explain(object(t, secretOfShop), member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
+		result, err := override.Explain(t.Context(), object(t, secretOfShop), member("m1"), []policyv1alpha1.Override{inNamespace("shop", "edits", edits)})
 		if err != nil || len(result.Verdicts) != 1 || len(result.Verdicts[0].Edits) == 0 {
 			t.Errorf("%s: %v, %v", name, result.Verdicts, err)
 			continue

@@ -117,27 +117,37 @@ func (i *image) setVersion(version string) {
 	i.tag, i.digest = tag, digest
 }
 
+// imageSteps is what the expressions of an image reference take.
+const imageSteps = 200
+
 // overrideImage edits the image at the predicate's path, or those of all containers. It returns the path that failed.
-func overrideImage(object map[string]any, o policyv1alpha1.ImageOverrider) (string, error) {
+func (b *budget) overrideImage(object map[string]any, o policyv1alpha1.ImageOverrider) (string, error) {
 	if o.Predicate != nil {
-		return o.Predicate.Path, overrideImageAt(object, o.Predicate.Path, o)
+		return o.Predicate.Path, b.overrideImageAt(object, o.Predicate.Path, o)
 	}
-	for _, container := range containers(object, "containers") {
+	all := containers(object, "containers")
+	if err := b.step(len(all)); err != nil {
+		return "", err
+	}
+	for _, container := range all {
 		text, ok := container.fields["image"].(string)
 		if !ok || text == "" {
 			continue
 		}
 		path := container.path + "/image"
-		if err := overrideImageAt(object, path, o); err != nil {
+		if err := b.overrideImageAt(object, path, o); err != nil {
 			return path, err
 		}
 	}
 	return "", nil
 }
 
-func overrideImageAt(object map[string]any, path string, o policyv1alpha1.ImageOverrider) error {
+func (b *budget) overrideImageAt(object map[string]any, path string, o policyv1alpha1.ImageOverrider) error {
 	text, err := lookupText(object, path, "image")
 	if err != nil {
+		return err
+	}
+	if err := cmp.Or(b.step(imageSteps+len(text)), b.write(len(o.Value))); err != nil {
 		return err
 	}
 	parsed, err := parseImage(text)
@@ -148,6 +158,6 @@ func overrideImageAt(object map[string]any, path string, o policyv1alpha1.ImageO
 	if err != nil {
 		return err
 	}
-	_, err = operation{path: path, operator: policyv1alpha1.OverriderOpReplace, value: changed}.run(object)
+	_, err = operation{path: path, operator: policyv1alpha1.OverriderOpReplace, value: changed}.run(b, object)
 	return err
 }

@@ -2,6 +2,8 @@ package override
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,28 +93,30 @@ func (e *Error) Unwrap() error { return e.Err }
 //
 // No edit changes apiVersion, kind, namespace or name of the object, or an ownership key among its labels and annotations (see
 // workv1alpha1.IsOwnershipKey), nor does an OverridePolicy change who has which rights by an RBAC object.
-func Apply(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
+//
+// Edits that take too much time, or make the object too large, end with an *Error, too. If ctx ends, Apply returns its error before the next edit.
+func Apply(ctx context.Context, object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
 	result := Result{Object: object}
-	if err := result.run(object, cluster, policies); err != nil {
+	if err := result.run(ctx, object, cluster, policies); err != nil {
 		return Result{}, err
 	}
 	return result, nil
 }
 
 // Explain is Apply with the fields that each rule changed. The result has the verdicts up to a rule that failed, too.
-func Explain(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
+func Explain(ctx context.Context, object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) (Result, error) {
 	result := Result{Object: object, explains: true}
-	err := result.run(object, cluster, policies)
+	err := result.run(ctx, object, cluster, policies)
 	return result, err
 }
 
-func (r *Result) run(object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
+func (r *Result) run(ctx context.Context, object *unstructured.Unstructured, cluster *clusterv1alpha1.Cluster, policies []policyv1alpha1.Override) error {
 	ordered, dropped := inOrder(TargetOf(object), policies)
 	r.Verdicts = dropped
-	id := identityOf(object)
+	id, b := identityOf(object), newBudget()
 	for _, policy := range ordered {
 		for i, rule := range Rules(policy) {
-			if err := r.apply(policy, i, rule, cluster, object, id); err != nil {
+			if err := r.apply(ctx, b, edited{policy, i, &rule, cluster}, object, id); err != nil {
 				return err
 			}
 		}
@@ -126,16 +130,31 @@ func (r *Result) run(object *unstructured.Unstructured, cluster *clusterv1alpha1
 	return nil
 }
 
+// edited is what a rule is applied for.
+type edited struct {
+	policy  policyv1alpha1.Override
+	index   int
+	rule    *policyv1alpha1.RuleWithCluster
+	cluster *clusterv1alpha1.Cluster
+}
+
+// failed is an error about the rule.
+func (e edited) failed(err error) *Error {
+	return &Error{Policy: PolicyName(e.policy), Rule: e.index, Cluster: e.cluster.Name, Err: err}
+}
+
 // apply runs one rule on the object so far; original is what Apply was given and must stay as it is.
-func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1alpha1.RuleWithCluster,
-	cluster *clusterv1alpha1.Cluster, original *unstructured.Unstructured, id identity) error {
-	name := PolicyName(policy)
-	selected, err := SelectsCluster(rule.TargetCluster, cluster)
+func (r *Result) apply(ctx context.Context, b *budget, e edited, original *unstructured.Unstructured, id identity) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("applying overrides: %w", err)
+	}
+	name, namespaced := PolicyName(e.policy), e.policy.GetNamespace() != ""
+	selected, err := SelectsCluster(e.rule.TargetCluster, e.cluster)
 	if err != nil {
-		return &Error{Policy: name, Rule: index, Cluster: cluster.Name, Err: err}
+		return e.failed(err)
 	}
 	if !selected {
-		r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: index, Reason: reasonClusterUnselected})
+		r.Verdicts = append(r.Verdicts, Verdict{Policy: name, Rule: e.index, Reason: reasonClusterUnselected})
 		return nil
 	}
 	if r.Object == original {
@@ -144,18 +163,26 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 	}
 	var before map[string]any
 	if r.explains {
+		if err := b.step(2 * comparisonSteps * valuesIn(r.Object.Object)); err != nil {
+			return e.failed(err)
+		}
 		before = runtime.DeepCopyJSON(r.Object.Object)
 	}
-	check := func(object map[string]any) error { return id.check(object, policy.GetNamespace() != "") }
-	secret := original.GetKind() == "Secret" && original.GetAPIVersion() == "v1"
-	if failed := edit(r.Object.Object, &rule.Overriders, check); failed != nil {
-		failed.Policy, failed.Rule, failed.Cluster = name, index, cluster.Name
-		if secret {
-			failed.hideValue()
-		}
-		return failed
+	secret := id.secret()
+	check := func() error {
+		return cmp.Or(b.step(id.steps(r.Object.Object, namespaced)), id.check(r.Object.Object, namespaced))
 	}
-	verdict := Verdict{Policy: name, Rule: index, Applied: true, Reason: reasonApplied}
+	if err := b.run(ctx, r.Object.Object, &e.rule.Overriders, check); err != nil {
+		var failed *Error
+		if errors.As(err, &failed) {
+			failed.Policy, failed.Rule, failed.Cluster = name, e.index, e.cluster.Name
+			if secret {
+				failed.hideValue()
+			}
+		}
+		return err
+	}
+	verdict := Verdict{Policy: name, Rule: e.index, Applied: true, Reason: reasonApplied}
 	if r.explains {
 		verdict.Edits = Difference("", before, r.Object.Object)
 		if secret {
@@ -163,56 +190,63 @@ func (r *Result) apply(policy policyv1alpha1.Override, index int, rule policyv1a
 		}
 	}
 	r.Verdicts = append(r.Verdicts, verdict)
-	applied := Applied{PolicyName: policy.GetName(), Overriders: rule.Overriders}
-	if policy.GetNamespace() == "" {
-		r.Cluster = append(r.Cluster, applied)
-	} else {
+	applied := Applied{PolicyName: e.policy.GetName(), Overriders: e.rule.Overriders}
+	if namespaced {
 		r.Namespace = append(r.Namespace, applied)
+	} else {
+		r.Cluster = append(r.Cluster, applied)
 	}
 	return nil
 }
 
-// edit runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called after
-// every edit that can reach any field. The error lacks policy, rule and cluster.
-func edit(object map[string]any, o *policyv1alpha1.Overriders, check func(map[string]any) error) *Error {
-	failed := func(overrider string, index int, path string, err error) *Error {
-		return &Error{Edit: fmt.Sprintf("%s[%d]", overrider, index), Path: path, Err: err}
-	}
-	for i, image := range o.ImageOverrider {
-		path, err := overrideImage(object, image)
-		if err := cmp.Or(err, check(object)); err != nil {
-			return failed("imageOverrider", i, path, err)
+// run runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called after every edit. An
+// *Error lacks policy, rule and cluster.
+func (b *budget) run(ctx context.Context, object map[string]any, o *policyv1alpha1.Overriders, check func() error) error {
+	words := func(field string) func(policyv1alpha1.CommandArgsOverrider) (string, error) {
+		return func(o policyv1alpha1.CommandArgsOverrider) (string, error) {
+			return "", b.overrideWords(object, field, o)
 		}
 	}
-	for i, command := range o.CommandOverrider {
-		if err := overrideWords(object, "command", command); err != nil {
-			return failed("commandOverrider", i, "", err)
+	metadata := func(field string) func(policyv1alpha1.LabelAnnotationOverrider) (string, error) {
+		return func(o policyv1alpha1.LabelAnnotationOverrider) (string, error) {
+			return "/metadata/" + field, b.overrideMetadata(object, field, o)
 		}
 	}
-	for i, args := range o.ArgsOverrider {
-		if err := overrideWords(object, "args", args); err != nil {
-			return failed("argsOverrider", i, "", err)
+	image := func(o policyv1alpha1.ImageOverrider) (string, error) { return b.overrideImage(object, o) }
+	field := func(o policyv1alpha1.FieldOverrider) (string, error) { return b.overrideField(object, o) }
+	plain := func(o policyv1alpha1.PlaintextOverrider) (string, error) {
+		return o.Path, b.overridePlaintext(object, o)
+	}
+	for _, all := range []func() error{
+		func() error { return each(ctx, "imageOverrider", o.ImageOverrider, check, image) },
+		func() error { return each(ctx, "commandOverrider", o.CommandOverrider, check, words("command")) },
+		func() error { return each(ctx, "argsOverrider", o.ArgsOverrider, check, words("args")) },
+		func() error { return each(ctx, "labelsOverrider", o.LabelsOverrider, check, metadata("labels")) },
+		func() error {
+			return each(ctx, "annotationsOverrider", o.AnnotationsOverrider, check, metadata("annotations"))
+		},
+		func() error { return each(ctx, "fieldOverrider", o.FieldOverrider, check, field) },
+		func() error { return each(ctx, "plaintext", o.Plaintext, check, plain) },
+	} {
+		if err := all(); err != nil {
+			return err
 		}
 	}
-	for i, labels := range o.LabelsOverrider {
-		if err := cmp.Or(overrideMetadata(object, "labels", labels), check(object)); err != nil {
-			return failed("labelsOverrider", i, "/metadata/labels", err)
+	return nil
+}
+
+// each makes the edits of one kind of overrider, until ctx ends.
+func each[O any](ctx context.Context, name string, overriders []O, check func() error, edit func(O) (path string, err error)) error {
+	for i, overrider := range overriders {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("applying overrides: %w", err)
 		}
-	}
-	for i, annotations := range o.AnnotationsOverrider {
-		if err := cmp.Or(overrideMetadata(object, "annotations", annotations), check(object)); err != nil {
-			return failed("annotationsOverrider", i, "/metadata/annotations", err)
+		path, err := edit(overrider)
+		if err == nil {
+			err = check()
 		}
-	}
-	for i, field := range o.FieldOverrider {
-		path, err := overrideField(object, field)
-		if err := cmp.Or(err, check(object)); err != nil {
-			return failed("fieldOverrider", i, path, err)
-		}
-	}
-	for i, plain := range o.Plaintext {
-		if err := cmp.Or(overridePlaintext(object, plain), check(object)); err != nil {
-			return failed("plaintext", i, plain.Path, err)
+		if err != nil {
+			return &Error{Edit: fmt.Sprintf("%s[%d]", name, i), Path: path, Err: err}
 		}
 	}
 	return nil

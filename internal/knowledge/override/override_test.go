@@ -243,7 +243,7 @@ func TestOverriders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			template := object(t, tc.object)
 			before := template.DeepCopy()
-			result, err := override.Apply(template, member("m1"), []policyv1alpha1.Override{everywhere("p", tc.edits)})
+			result, err := override.Apply(t.Context(), template, member("m1"), []policyv1alpha1.Override{everywhere("p", tc.edits)})
 			if err != nil {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
@@ -297,7 +297,7 @@ func TestImpossibleEdits(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			policy := inNamespace("shop", "edits", tc.edits)
-			_, err := override.Apply(object(t, tc.object), member("m1"), []policyv1alpha1.Override{policy})
+			_, err := override.Apply(t.Context(), object(t, tc.object), member("m1"), []policyv1alpha1.Override{policy})
 			var typed *override.Error
 			if !errors.As(err, &typed) {
 				t.Fatalf("got %v, want an *override.Error", err)
@@ -334,7 +334,7 @@ func TestOrderAcrossPolicies(t *testing.T) {
 	byName := inNamespace("shop", "a-name", tag("ns-name"))
 	byName.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{named}
 
-	result, err := override.Apply(object(t, deployment), member("m1"), []policyv1alpha1.Override{
+	result, err := override.Apply(t.Context(), object(t, deployment), member("m1"), []policyv1alpha1.Override{
 		byName, both, clusterByName, inNamespace("shop", "z-any", tag("ns-any")), clusterByLabel, unrelated,
 		everywhere("z-any", tag("z-any")), everywhere("y-any", tag("y-any")), inNamespace("elsewhere", "any", tag("no")),
 	})
@@ -417,7 +417,7 @@ func TestDeprecatedForm(t *testing.T) {
 		},
 	}
 	for cluster, want := range map[string]int64{"m1": 9, "m2": 2} {
-		result, err := override.Apply(object(t, deployment), member(cluster), []policyv1alpha1.Override{policy})
+		result, err := override.Apply(t.Context(), object(t, deployment), member(cluster), []policyv1alpha1.Override{policy})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -429,7 +429,7 @@ func TestDeprecatedForm(t *testing.T) {
 
 func TestUntouchedObjectIsNotCopied(t *testing.T) {
 	template := object(t, deployment)
-	result, err := override.Apply(template, member("m1"), nil)
+	result, err := override.Apply(t.Context(), template, member("m1"), nil)
 	if err != nil || result.Object != template {
 		t.Errorf("got %p, %v; want the object itself, %p", result.Object, err, template)
 	}

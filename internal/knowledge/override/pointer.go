@@ -27,10 +27,16 @@ type operation struct {
 }
 
 // newOperation decodes the value; a value that is left out is null.
-func newOperation(path string, operator policyv1alpha1.OverriderOperator, value apiextensionsv1.JSON) (operation, error) {
+func (b *budget) newOperation(path string, operator policyv1alpha1.OverriderOperator, value apiextensionsv1.JSON) (operation, error) {
 	op := operation{path: path, operator: operator}
+	if err := b.step(1 + len(path)); err != nil {
+		return op, err
+	}
 	if operator == policyv1alpha1.OverriderOpRemove || len(value.Raw) == 0 {
 		return op, nil
+	}
+	if err := b.write(len(value.Raw)); err != nil {
+		return op, err
 	}
 	if err := json.Unmarshal(value.Raw, &op.value); err != nil {
 		return op, fmt.Errorf("decoding the value: %w", err)
@@ -38,8 +44,11 @@ func newOperation(path string, operator policyv1alpha1.OverriderOperator, value 
 	return op, nil
 }
 
+// listStep is how many items of a list one step moves.
+const listStep = 16
+
 // run edits document in place as far as possible and returns the edited document.
-func (op operation) run(document any) (any, error) {
+func (op operation) run(b *budget, document any) (any, error) {
 	tokens, err := parsePointer(op.path)
 	if err != nil {
 		return nil, err
@@ -66,6 +75,9 @@ func (op operation) run(document any) (any, error) {
 			container[tokens[last]] = op.value
 		}
 	case []any:
+		if err := b.step(len(container) / listStep); err != nil {
+			return nil, err
+		}
 		list, err := op.runList(container, tokens)
 		if err != nil {
 			return nil, err

@@ -1,7 +1,7 @@
 package override
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,71 +11,134 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
-// editYAML edits the document's syntax tree, not its value: what is not edited keeps its order, its notation and its comments.
+// yamlDocument is a document's syntax tree, not its value: what is not edited keeps its order, its notation and its comments.
 // Other notations may have other values: parsers of YAML read "on" or 0777 in different ways.
-func editYAML(text string, op operation) (string, error) {
-	document, err := parseYAML(text)
-	if err != nil {
-		return "", err
-	}
+type yamlDocument struct {
+	node *yaml.Node
+	// added is how many values edits have written.
+	added int
+}
+
+// yamlSteps is how many steps it takes to parse and write a byte of YAML.
+const yamlSteps = 4
+
+func (d *yamlDocument) run(b *budget, op operation) error {
 	tokens, err := parsePointer(op.path)
 	if err != nil {
-		return "", err
+		return err
 	}
 	value := &yaml.Node{}
 	if op.operator != policyv1alpha1.OverriderOpRemove {
+		if d.added += valuesIn(op.value); d.added > maxYAMLValues {
+			return errValues
+		}
 		if err := value.Encode(op.value); err != nil {
-			return "", fmt.Errorf("writing the value as YAML: %w", err)
+			return fmt.Errorf("writing the value as YAML: %w", err)
 		}
 	}
-	if err := op.runNode(document, value, tokens); err != nil {
-		return "", err
-	}
-	var b bytes.Buffer
-	encoder := yaml.NewEncoder(&b)
+	return op.runNode(b, d.node, value, tokens)
+}
+
+func (d *yamlDocument) format() (string, error) {
+	var written limited
+	encoder := yaml.NewEncoder(&written)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(document); err != nil {
+	if err := encoder.Encode(d.node); err != nil {
 		return "", fmt.Errorf("writing the YAML document: %w", err)
 	}
-	return b.String(), nil
+	return written.String(), nil
 }
 
 // parseYAML refuses a stream of several documents, of which all but the first would be lost. Aliases are written out, since an
 // edit behind one would show in several places.
-func parseYAML(text string) (*yaml.Node, error) {
+func parseYAML(b *budget, text string) (document, error) {
+	if err := cmp.Or(b.step(yamlSteps*len(text)), checkValues(text)); err != nil {
+		return nil, err
+	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
-	document := &yaml.Node{}
-	if err := decoder.Decode(document); err != nil && !errors.Is(err, io.EOF) {
+	parsed := &yaml.Node{}
+	if err := decoder.Decode(parsed); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading the YAML document: %w", err)
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the field holds more than one YAML document")
 	}
-	if document.Kind == 0 {
-		document = &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!null"}}}
+	if parsed.Kind == 0 {
+		parsed = &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!null"}}}
 	}
-	if !hasAlias(document) {
-		return document, nil
+	if !hasAlias(parsed) {
+		return &yamlDocument{node: parsed}, nil
+	}
+	full, err := expansion{}.of(parsed)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.step(yamlSteps * full.bytes); err != nil {
+		return nil, err
 	}
 	var value any
-	if err := document.Decode(&value); err != nil {
+	if err := parsed.Decode(&value); err != nil {
 		return nil, fmt.Errorf("writing out the aliases of the YAML document: %w", err)
 	}
 	root := &yaml.Node{}
 	if err := root.Encode(value); err != nil {
 		return nil, fmt.Errorf("writing out the aliases of the YAML document: %w", err)
 	}
-	return &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}}, nil
+	return &yamlDocument{node: &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}}}, nil
 }
 
 func hasAlias(node *yaml.Node) bool {
 	return node.Kind == yaml.AliasNode || slices.ContainsFunc(node.Content, hasAlias)
 }
 
+// extent is how large a node is with its aliases written out.
+type extent struct{ values, bytes int }
+
+// expansion has the extent of the nodes that aliases may refer to; that of one that is being measured is zero. The library bounds how many values
+// aliases make, not how many bytes: eight thousand aliases of a long text are few values.
+type expansion map[*yaml.Node]extent
+
+// of measures a node, and refuses it as soon as it is too large.
+func (e expansion) of(node *yaml.Node) (extent, error) {
+	if node.Kind == yaml.AliasNode {
+		return e.of(node.Alias)
+	}
+	if node.Anchor != "" {
+		known, begun := e[node]
+		if begun && known.values == 0 {
+			return extent{}, errCycle
+		}
+		if begun {
+			return known, nil
+		}
+		e[node] = extent{}
+	}
+	total := extent{1, 1 + len(node.Value)}
+	for _, child := range node.Content {
+		size, err := e.of(child)
+		if err != nil {
+			return extent{}, err
+		}
+		total.values += size.values
+		total.bytes += size.bytes
+		switch {
+		case total.bytes > workv1alpha1.MaxManifestBytes:
+			return extent{}, errLarge
+		case total.values > maxYAMLValues:
+			return extent{}, errValues
+		}
+	}
+	if node.Anchor != "" {
+		e[node] = total
+	}
+	return total, nil
+}
+
 // runNode is [operation.run] on a syntax tree.
-func (op operation) runNode(document, value *yaml.Node, tokens []string) error {
+func (op operation) runNode(b *budget, document, value *yaml.Node, tokens []string) error {
 	if len(tokens) == 0 {
 		if op.operator == policyv1alpha1.OverriderOpRemove {
 			return errRoot
@@ -85,7 +148,7 @@ func (op operation) runNode(document, value *yaml.Node, tokens []string) error {
 	}
 	parent := document.Content[0]
 	for depth := range len(tokens) - 1 {
-		at, err := position(parent, tokens[:depth+1], false)
+		at, err := b.position(parent, tokens[:depth+1], false)
 		if err != nil {
 			return err
 		}
@@ -93,7 +156,7 @@ func (op operation) runNode(document, value *yaml.Node, tokens []string) error {
 	}
 	add, remove := op.operator == policyv1alpha1.OverriderOpAdd, op.operator == policyv1alpha1.OverriderOpRemove
 	mapping := parent.Kind == yaml.MappingNode
-	at, err := position(parent, tokens, add)
+	at, err := b.position(parent, tokens, add)
 	switch {
 	case err != nil && add && mapping:
 		key := &yaml.Node{}
@@ -114,8 +177,11 @@ func (op operation) runNode(document, value *yaml.Node, tokens []string) error {
 }
 
 // position finds the content of node that the last of tokens names. Beyond allows the place after the last item.
-func position(node *yaml.Node, tokens []string, beyond bool) (int, error) {
+func (b *budget) position(node *yaml.Node, tokens []string, beyond bool) (int, error) {
 	token := tokens[len(tokens)-1]
+	if err := b.step(len(node.Content) / listStep); err != nil {
+		return 0, err
+	}
 	switch node.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {

@@ -127,7 +127,7 @@ func (c *Composer) manifest(ctx context.Context, r Request) (*unstructured.Unstr
 	if err != nil {
 		return nil, override.Result{}, err
 	}
-	overrides, err := override.Apply(obj, r.Cluster, r.Policies)
+	overrides, err := override.Apply(ctx, obj, r.Cluster, r.Policies)
 	if err != nil {
 		return nil, override.Result{}, err
 	}
@@ -151,7 +151,7 @@ func (c *Composer) Overrides(ctx context.Context, r Request) (override.Result, e
 	if err != nil {
 		return override.Result{}, err
 	}
-	return override.Explain(obj, r.Cluster, r.Policies)
+	return override.Explain(ctx, obj, r.Cluster, r.Policies)
 }
 
 // revised makes the object as override policies find it: with the replicas and completions of this cluster.
