@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +31,7 @@ func TestRecordsOfCollectorsAreAdmitted(t *testing.T) {
 		work.AddLabels(map[string]string{workv1alpha1.WorkPermanentIDLabel: "id"}) // as admission stamps it before
 		a := admission.NewAttributesRecord(work, nil, workv1alpha1.GroupVersion.WithKind(workv1alpha1.KindWork), work.Namespace, work.Name,
 			workv1alpha1.GroupVersion.WithResource("works"), "", admission.Create, nil, false, agent)
-		if err := plugin.Validate(context.Background(), a, nil); err != nil {
+		if err := plugin.Validate(t.Context(), a, nil); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

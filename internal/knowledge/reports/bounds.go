@@ -50,6 +50,8 @@ const (
 	MaxReplicas = 1<<31 - 1
 	// MaxEntryPoints bounds the addresses of one load balancer. Providers assign one to three.
 	MaxEntryPoints = 32
+	// MaxContainers bounds the containers that a Pod in one cluster lists. Members add some to those of the template.
+	MaxContainers = 64
 	// MaxActiveJobs bounds the Jobs that a CronJob in one cluster lists as active.
 	MaxActiveJobs = 64
 	// MaxDisruptedPods bounds the pods that a PodDisruptionBudget in one cluster lists as being evicted.

@@ -45,8 +45,8 @@ func Cut(status *runtime.RawExtension, most int) *runtime.RawExtension {
 	delete(fields, TooLarge)
 	for _, name := range bySize(fields) {
 		value := fields[name]
-		if room := left - entryBytes(name, nil); len(value) > room {
-			value = head(value, room)
+		if space := left - entryBytes(name, nil); len(value) > space {
+			value = head(value, space)
 		}
 		if value != nil {
 			kept[name] = value
@@ -88,12 +88,12 @@ func bySize(fields map[string]json.RawMessage) []string {
 }
 
 // head returns the first entries of a list, as many as fit; nil for none, and for another value.
-func head(value json.RawMessage, room int) json.RawMessage {
+func head(value json.RawMessage, space int) json.RawMessage {
 	var entries []json.RawMessage
-	if room < len(`[]`) || json.Unmarshal(value, &entries) != nil {
+	if space < len(`[]`) || json.Unmarshal(value, &entries) != nil {
 		return nil
 	}
-	left, n := room-len(`[]`), 0
+	left, n := space-len(`[]`), 0
 	for n < len(entries) && len(entries[n])+1 <= left {
 		left -= len(entries[n]) + 1
 		n++
@@ -102,7 +102,7 @@ func head(value json.RawMessage, room int) json.RawMessage {
 		return nil
 	}
 	list, err := encode(entries[:n])
-	if err != nil || len(list) > room {
+	if err != nil || len(list) > space {
 		return nil
 	}
 	return list
@@ -177,16 +177,16 @@ func Work(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus, now time.Tim
 			c.ObservedGeneration = min(c.ObservedGeneration, work.Generation)
 		}
 	}
-	room := maxObjectBytes
+	space := maxObjectBytes
 	for i := range work.Spec.Workload.Manifests {
-		room -= len(work.Spec.Workload.Manifests[i].Raw)
+		space -= len(work.Spec.Workload.Manifests[i].Raw)
 	}
-	room = min(max(room, MinWorkStatusBytes), MaxWorkStatusBytes)
+	space = min(max(space, MinWorkStatusBytes), MaxWorkStatusBytes)
 	sizes := make([]int, 0, len(status.ManifestStatuses))
 	for i := range status.ManifestStatuses {
 		s := &status.ManifestStatuses[i]
 		bound(&s.Identifier)
-		if room -= identifierBytes(&s.Identifier); room < 0 {
+		if space -= identifierBytes(&s.Identifier); space < 0 {
 			status.ManifestStatuses = status.ManifestStatuses[:i]
 			break
 		}
@@ -197,7 +197,7 @@ func Work(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus, now time.Tim
 		}
 		sizes = append(sizes, size)
 	}
-	most := level(sizes, max(room, 0))
+	most := level(sizes, max(space, 0))
 	for i := range status.ManifestStatuses {
 		s := &status.ManifestStatuses[i]
 		s.Status = Cut(s.Status, most)

@@ -46,8 +46,8 @@ func TestNoReportKeepsTheOthersFromTheTemplate(t *testing.T) {
 		"addresses that are none": {"v1/Service", "{spec: {type: LoadBalancer}}",
 			"{loadBalancer: {ingress: [{ip: 10.0.0.300}, {hostname: 'a b'}, {hostname: 10.0.0.1}, {hostname: x.y, ipMode: VIP}, {}]}}", "{loadBalancer: {ingress: [{ip: 10.0.0.1}]}}",
 			"{loadBalancer: {ingress: [{ip: 10.0.0.1, ipMode: VIP}]}}"},
-		"containers that there are not": {"v1/Pod", "{spec: {containers: [{name: a}]}, status: {phase: Pending}}",
-			"{phase: Running, containerStatuses: [{name: a, ready: true}, {name: a}, {name: b}, 5]}", "{phase: Running, containerStatuses: [{name: a}]}",
+		"containers that are none": {"v1/Pod", "{spec: {containers: [{name: a}]}, status: {phase: Pending}}",
+			"{phase: Running, containerStatuses: [{name: a, ready: true}, 5]}", "{phase: Running, containerStatuses: [{name: a}]}",
 			"{phase: Running, containerStatuses: [{name: a, ready: true}, {name: a}]}"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,9 @@ func TestLongListsEnd(t *testing.T) {
 		path                   []string
 		most                   int
 	}{
-		"addresses": {"v1/Service", "{spec: {type: LoadBalancer}}", "{loadBalancer: {ingress: [" + list("{hostname: a%.b}", 500) + "]}}", []string{"loadBalancer", "ingress"}, reports.MaxEntryPoints},
-		"jobs":      {"batch/v1/CronJob", "{spec: {}}", "{active: [" + list("{name: a%}", 500) + "]}", []string{"active"}, reports.MaxActiveJobs},
+		"addresses":  {"v1/Service", "{spec: {type: LoadBalancer}}", "{loadBalancer: {ingress: [" + list("{hostname: a%.b}", 500) + "]}}", []string{"loadBalancer", "ingress"}, reports.MaxEntryPoints},
+		"containers": {"v1/Pod", "{}", "{phase: Running, containerStatuses: [" + list("{name: a%}", 500) + "]}", []string{"containerStatuses"}, reports.MaxContainers},
+		"jobs":       {"batch/v1/CronJob", "{spec: {}}", "{active: [" + list("{name: a%}", 500) + "]}", []string{"active"}, reports.MaxActiveJobs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := aggregate(t, ofKind(t, tc.kind, tc.template), item(t, "liar", tc.status))

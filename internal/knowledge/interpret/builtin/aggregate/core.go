@@ -10,6 +10,7 @@ import (
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
+	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type phaseReport struct {
@@ -70,32 +71,18 @@ func (a Aggregation) Pod(_ context.Context, template *unstructured.Unstructured,
 	status := statusCopy(result)
 	var containers, initContainers []any
 	for i := range list {
-		containers = append(containers, ofTemplate(template, "containers", list[i].status.ContainerStatuses)...)
-		initContainers = append(initContainers, ofTemplate(template, "initContainers", list[i].status.InitContainerStatuses)...)
+		containers = append(containers, bounded(list[i].status.ContainerStatuses)...)
+		initContainers = append(initContainers, bounded(list[i].status.InitContainerStatuses)...)
 	}
 	setList(status, "containerStatuses", withoutRestarted(template, "containerStatuses", containers))
 	setList(status, "initContainerStatuses", withoutRestarted(template, "initContainerStatuses", initContainers))
 	return interpret.WithStatus(template, status), nil
 }
 
-// ofTemplate returns the first status of each container that the template has, or that has its name: a member reports no others.
-func ofTemplate(template *unstructured.Unstructured, kind string, statuses []any) []any {
-	value, _, _ := unstructured.NestedFieldNoCopy(template.Object, "spec", kind)
-	containers, _ := value.([]any)
-	names := map[any]bool{}
-	for _, entry := range containers {
-		container, _ := entry.(map[string]any)
-		names[text(container["name"])] = true
-	}
-	var kept []any
-	for _, entry := range statuses {
-		status, _ := entry.(map[string]any)
-		if name := text(status["name"]); names[name] {
-			delete(names, name)
-			kept = append(kept, entry)
-		}
-	}
-	return kept
+// bounded returns a limited number of the statuses of containers. What is none is left out: an API server would refuse all.
+func bounded(statuses []any) []any {
+	statuses = slices.DeleteFunc(statuses, func(entry any) bool { _, is := entry.(map[string]any); return !is })
+	return statuses[:min(len(statuses), reports.MaxContainers)]
 }
 
 // podReport keeps container statuses as they are: newer members may have fields that are not in our types.
