@@ -123,13 +123,17 @@ func TestNoOverrideReachesIdentity(t *testing.T) {
 }
 
 // TestATenantDoesNotWidenARoleBinding is an override of a RoleBinding that an administrator sends to members: who may write
-// OverridePolicies must not give himself another role by that.
+// OverridePolicies must not give himself another role by that, nor if he may update RoleBindings, or has a policy from before.
 func TestATenantDoesNotWidenARoleBinding(t *testing.T) {
 	fleet := shared.Start(t)
 	member := fleet.Members[0]
 	ns := fleet.Namespace(t)
 	tenant := fleet.Hub.Tenant(t, ns, "overridepolicies")
-	fleettest.Create(t, tenant, overridePolicy(ns, "widen", patches(step("replace", "/roleRef/name", `"cluster-admin"`))))
+	widen := overridePolicy(ns, "widen", patches(step("replace", "/roleRef/name", `"cluster-admin"`)))
+	if err := tenant.Create(t.Context(), widen.DeepCopy()); !apierrors.IsForbidden(err) {
+		t.Errorf("without the right to update RoleBindings: %v", err)
+	}
+	fleettest.Create(t, fleet.Hub, widen)
 
 	team := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "team"},
