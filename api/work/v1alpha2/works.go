@@ -25,6 +25,11 @@ func BoundTo(work metav1.Object) string {
 	return ""
 }
 
+// TenantOf returns the namespace of the template that a Work carries; "" for a cluster-scoped one.
+func TenantOf(work metav1.Object) string {
+	return work.GetAnnotations()[ResourceBindingNamespaceAnnotation]
+}
+
 // IsBound returns whether a Work is a binding's. One whose annotations a user removed still has the label.
 func IsBound(work metav1.Object) bool {
 	labels := work.GetLabels()

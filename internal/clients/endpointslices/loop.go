@@ -23,6 +23,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 // Queue is the work queue of a loop.
@@ -73,6 +74,7 @@ func AddLoop(mgr ctrl.Manager, name string, workers int, reconciler reconcile.Re
 		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Namespace{}, everything[*corev1.Namespace](), NewExecutionNamespaces())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request](),
+			NewQueue:           fairqueue.Maker(func(q reconcile.Request) string { return q.Namespace }),
 			SkipNameValidation: new(true), // Several control planes may run in one process.
 		})
 	for _, s := range sources {

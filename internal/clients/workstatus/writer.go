@@ -118,7 +118,7 @@ func New(config Config) (*Writer, error) {
 	}
 	w := &Writer{Config: config, pending: map[types.NamespacedName]*report{}}
 	// While others have many statuses to write, a namespace with one does not wait for all of them.
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: config.Clock, Queue: fairqueue.NewOrder(w.namespaceOf)})
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: config.Clock, Queue: fairqueue.NewOrder(w.placeOf)})
 	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(backoff.Limiter[types.NamespacedName](),
 		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
 			workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: config.Clock, Queue: queue})})
@@ -149,14 +149,14 @@ func (w *Writer) Update(work *workv1alpha1.Work, by Source, mutate Mutation) {
 	}
 }
 
-// namespaceOf is the namespace of the binding of a Work that is queued: those of all namespaces for a cluster are in one.
-func (w *Writer) namespaceOf(work types.NamespacedName) string {
+// placeOf is that of the namespace of the binding of a Work that is queued: those of all namespaces for a cluster are in one.
+func (w *Writer) placeOf(work types.NamespacedName) fairqueue.Place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if pending := w.pending[work]; pending != nil {
-		return pending.namespace
+		return fairqueue.Place{Group: pending.namespace}
 	}
-	return ""
+	return fairqueue.Place{}
 }
 
 // window is how long to collect. The lock is held.

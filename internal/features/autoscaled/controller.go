@@ -23,6 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 // Templates is the part of *hubstore.Store that this package uses.
@@ -51,7 +52,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		return fmt.Errorf("indexing autoscalers by their target: %w", err)
 	}
 	m := &marker{hpas: indexedHPAs(deps.Client), templates: deps.Templates}
-	marks, err := controller.NewTyped("autoscaled-targets", mgr, options(controlloop.Track[hubstore.Ref](mgr, m)))
+	marks, err := controller.NewTyped("autoscaled-targets", mgr, options(controlloop.Track[hubstore.Ref](mgr, m), func(ref hubstore.Ref) string { return ref.Namespace }))
 	if err != nil {
 		return fmt.Errorf("adding the loop over targets of autoscalers: %w", err)
 	}
@@ -67,7 +68,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		return fmt.Errorf("watching autoscalers and their targets: %w", err)
 	}
 	s := &syncer{client: deps.Client, templates: deps.Templates, events: deps.Events, hpas: indexedHPAs(deps.Client)}
-	replicas, err := controller.NewTyped("autoscaled-replicas", mgr, options(controlloop.Track[reconcile.Request](mgr, s)))
+	replicas, err := controller.NewTyped("autoscaled-replicas", mgr, options(controlloop.Track[reconcile.Request](mgr, s), func(q reconcile.Request) string { return q.Namespace }))
 	if err != nil {
 		return fmt.Errorf("adding the loop over autoscaled replicas: %w", err)
 	}
@@ -79,9 +80,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return nil
 }
 
-func options[R comparable](reconciler reconcile.TypedReconciler[R]) controller.TypedOptions[R] {
+func options[R comparable](reconciler reconcile.TypedReconciler[R], namespace func(R) string) controller.TypedOptions[R] {
 	return controller.TypedOptions[R]{
-		Reconciler: reconciler, RateLimiter: backoff.Limiter[R](),
+		Reconciler: reconciler, RateLimiter: backoff.Limiter[R](), NewQueue: fairqueue.Maker(namespace),
 		SkipNameValidation: new(true), // several control planes may run in one process
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 )
 
 // combining is how long the Warnings of further clusters about a template are waited for.
@@ -63,6 +64,10 @@ func SetupPublisher(mgr ctrl.Manager, reader client.Reader, recorder events.Reco
 	p.everyCluster = everyCluster
 	loop, err := controller.NewTyped("member-events", mgr, controller.TypedOptions[request]{
 		Reconciler: controlloop.Track[request](mgr, p), RateLimiter: backoff.Limiter[request](),
+		NewQueue: fairqueue.Maker(func(r request) string {
+			namespace, _, _ := strings.Cut(r.Binding, "/")
+			return namespace
+		}),
 		SkipNameValidation: new(true), // several control planes may run in one process
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
@@ -241,9 +242,9 @@ func (a *Applier) enqueue(work *workv1alpha1.Work, changed bool) {
 	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
 	switch key := client.ObjectKeyFromObject(work); {
 	case ok && changed:
-		a.queues.AddFirst(cluster, key)
+		a.queues.AddFirst(cluster, workv1alpha2.TenantOf(work), key)
 	case ok:
-		a.queues.Add(cluster, key)
+		a.queues.AddFor(cluster, workv1alpha2.TenantOf(work), key)
 	}
 }
 
@@ -283,7 +284,7 @@ func (a *Applier) memberChanged(change objectcache.Change) {
 			own := change.Disowned && a.objects.Results.Pending(at) // a write that the watch shows before its answer is here
 			a.queues.AddAfter(cluster, work, a.repairBackoff.pause(work, a.clock.Now(), own))
 		default:
-			a.queues.Add(cluster, work) // once for each object: no backoff is needed
+			a.queues.AddFor(cluster, change.Object.Namespace, work) // once for each object: no backoff is needed
 		}
 	}
 }

@@ -271,11 +271,11 @@ func (a *Applier) awaits(conn *member.Conn, work *workv1alpha1.Work, incomplete 
 	if a.waits.Since(key, a.clock.Now()) >= patience {
 		return false
 	}
-	add := a.queues.Add
+	add, tenant := a.queues.AddFor, workv1alpha2.TenantOf(work)
 	if !appliedAt(work, work.Generation) {
 		add = a.queues.AddFirst
 	}
-	conn.WhenSynced(incomplete[0], func() { add(conn.Name(), key) })
+	conn.WhenSynced(incomplete[0], func() { add(conn.Name(), tenant, key) })
 	return true
 }
 

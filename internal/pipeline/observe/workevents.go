@@ -12,6 +12,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
@@ -79,7 +80,7 @@ func (w *Works) revisitAll(ctx context.Context, cluster string) error {
 
 func (w *Works) workChanged(work *workv1alpha1.Work) {
 	if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok {
-		w.queues.Add(cluster, client.ObjectKeyFromObject(work))
+		w.queues.AddFor(cluster, workv1alpha2.TenantOf(work), client.ObjectKeyFromObject(work))
 	}
 }
 

@@ -125,8 +125,8 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	w.queues = memberqueue.New("observe", deps.Fleet, deps.Clock, deps.Workers, w.reconcile)
 	w.revisits = newRevisits(deps.Fleet.Loop("observe"), w.revisit)
 	deps.Fleet.OnChange(func(change objectcache.Change) {
-		w.enqueue(change.Cluster, change.Work)
-		w.enqueue(change.Cluster, change.Previously)
+		w.enqueue(change.Cluster, change.Object.Namespace, change.Work)
+		w.enqueue(change.Cluster, change.Object.Namespace, change.Previously)
 	})
 	deps.Report.OnForeignChange(w.statusChanged)
 	deps.Report.OnUpdate(func(work types.NamespacedName, by workstatus.Source) {
@@ -139,9 +139,9 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 }
 
 // enqueue queues the Work that an object in a cluster names, if it is a Work of that cluster.
-func (w *Works) enqueue(cluster string, work types.NamespacedName) {
+func (w *Works) enqueue(cluster, tenant string, work types.NamespacedName) {
 	if owner, ok := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace); ok && owner == cluster {
-		w.queues.Add(cluster, work)
+		w.queues.AddFor(cluster, tenant, work)
 	}
 }
 
@@ -271,7 +271,7 @@ func (w *Works) find(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 	conn.Hold("observe/"+key.String(), resources.UnsortedList()...)
 	for resource := range resources {
 		if !conn.HasSynced(resource) {
-			conn.WhenSynced(resource, func() { w.enqueue(conn.Name(), key) })
+			conn.WhenSynced(resource, func() { w.enqueue(conn.Name(), workv1alpha2.TenantOf(work), key) })
 			return nil, false, nil
 		}
 	}

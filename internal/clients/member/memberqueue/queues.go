@@ -1,6 +1,7 @@
 package memberqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -49,41 +50,48 @@ type memberKey struct {
 	types.NamespacedName
 }
 
-// first has the keys of AddFirst that were not reconciled yet, or only with an error. It has a lock of its own, since the queue reads it with its lock held.
-type first struct {
+// places has where the keys wait that were not reconciled yet, or only with an error. It has a lock of its own, since the queue reads it with its
+// lock held.
+type places struct {
 	mu   sync.Mutex
-	keys map[types.NamespacedName]struct{}
+	keys map[types.NamespacedName]fairqueue.Place
 }
 
-func (f *first) add(key types.NamespacedName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keys[key] = struct{}{}
-}
+// first is the class of the keys of AddFirst.
+const first = "first"
 
-// take removes a key, and returns whether it was there.
-func (f *first) take(key types.NamespacedName) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, ok := f.keys[key]
-	delete(f.keys, key)
-	return ok
-}
-
-// group is that of a key among those that take turns.
-func (f *first) group(key types.NamespacedName) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, ok := f.keys[key]; ok {
-		return "first"
+// put sets where a key waits. One of AddFirst stays one, and one of a tenant that of the tenant.
+func (p *places) put(key types.NamespacedName, place fairqueue.Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	had := p.keys[key]
+	place.Class, place.Group = cmp.Or(place.Class, had.Class), cmp.Or(place.Group, had.Group)
+	if place != (fairqueue.Place{}) {
+		p.keys[key] = place
 	}
-	return ""
+}
+
+// take removes a key, and returns where it waited.
+func (p *places) take(key types.NamespacedName) fairqueue.Place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	place := p.keys[key]
+	delete(p.keys, key)
+	return place
+}
+
+// of is where a key waits.
+func (p *places) of(key types.NamespacedName) fairqueue.Place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys[key]
 }
 
 type memberQueue struct {
 	cluster string
 	queue   workqueue.TypedInterface[types.NamespacedName]
-	first   *first
+	order   *fairqueue.Order[types.NamespacedName]
+	places  *places
 	backoff workqueue.TypedRateLimiter[types.NamespacedName]
 
 	mu sync.Mutex
@@ -180,21 +188,29 @@ func (l *Queues) work(q *memberQueue) {
 	}
 }
 
-// Add queues a key; one that is queued already is not queued twice.
-func (l *Queues) Add(cluster string, key types.NamespacedName) { l.add(cluster, key, false) }
+// Add queues a key; one that is queued already is not queued twice. What was never added for a tenant is that of one more tenant.
+func (l *Queues) Add(cluster string, key types.NamespacedName) {
+	l.add(cluster, key, fairqueue.Place{})
+}
 
-// AddFirst queues the key of an object that was changed just now. The keys of AddFirst take turns with all others until they were reconciled
+// AddFor queues a key of a tenant, which is the namespace of a template. The keys of tenants take turns: one that has changed hundreds of objects,
+// or large ones, delays another by one of them.
+func (l *Queues) AddFor(cluster, tenant string, key types.NamespacedName) {
+	l.add(cluster, key, fairqueue.Place{Group: tenant})
+}
+
+// AddFirst queues the key of a tenant's object that was changed just now. The keys of AddFirst take turns with all others until they were reconciled
 // without an error: after a restart, or when a member can be reached again, a change does not wait for thousands of objects that are unchanged.
-func (l *Queues) AddFirst(cluster string, key types.NamespacedName) { l.add(cluster, key, true) }
+func (l *Queues) AddFirst(cluster, tenant string, key types.NamespacedName) {
+	l.add(cluster, key, fairqueue.Place{Class: first, Group: tenant})
+}
 
-func (l *Queues) add(cluster string, key types.NamespacedName, first bool) {
+func (l *Queues) add(cluster string, key types.NamespacedName, place fairqueue.Place) {
 	l.measure.Added()
 	l.mu.Lock() // a queue does not end while a key is added to it
 	defer l.mu.Unlock()
 	q := l.forMember(cluster)
-	if first {
-		q.first.add(key)
-	}
+	q.places.put(key, place)
 	q.await(key, l.clock.Now())
 	l.enqueue(q, key)
 }
@@ -286,10 +302,11 @@ func (l *Queues) forMember(cluster string) *memberQueue {
 	if found, ok := l.members[cluster]; ok {
 		return found
 	}
-	first := &first{keys: map[types.NamespacedName]struct{}{}}
+	places := &places{keys: map[types.NamespacedName]fairqueue.Place{}}
+	order := fairqueue.NewOrder(places.of)
 	made := &memberQueue{
-		cluster: cluster, first: first, due: map[types.NamespacedName]time.Time{},
-		queue:   workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: l.clock, Queue: fairqueue.NewOrder(first.group)}),
+		cluster: cluster, places: places, order: order, due: map[types.NamespacedName]time.Time{},
+		queue:   workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Clock: l.clock, Queue: order}),
 		backoff: backoff.Limiter[types.NamespacedName](),
 	}
 	l.members[cluster] = made
@@ -334,15 +351,19 @@ func (l *Queues) next(ctx context.Context, q *memberQueue) bool {
 		return false
 	}
 	defer l.done(q, key)
-	first := q.first.take(key)
+	place := q.places.take(key)
 	logger := log.FromContext(ctx).WithName(l.name).WithValues("cluster", q.cluster, "work", key)
 	var again time.Duration
 	err := l.loop.Do(log.IntoContext(ctx, logger), q.cluster+" "+key.String(), func(ctx context.Context) (err error) {
+		begun := l.clock.Now()
 		again, err = l.reconcile(ctx, q.cluster, key)
+		q.order.Charge(place, l.clock.Since(begun))
 		return err
 	})
-	if first && err != nil {
-		q.first.add(key) // it is still to be done
+	if err != nil {
+		q.places.put(key, place) // it is still to be done
+	} else if again > 0 {
+		q.places.put(key, fairqueue.Place{Group: place.Group})
 	}
 	var unavailable *member.UnavailableError
 	switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,7 +90,7 @@ func TestWhatChangedWaitsForOneOfTheOthers(t *testing.T) {
 	for i := range others {
 		queues.Add("member2", types.NamespacedName{Name: fmt.Sprint(i)})
 	}
-	queues.AddFirst("member2", types.NamespacedName{Name: "changed"})
+	queues.AddFirst("member2", "", types.NamespacedName{Name: "changed"})
 	run(t, queues)
 	for _, state := range []string{"down", "up", "up again"} {
 		eventually(t, "all are reconciled while the member is "+state, func() bool {
@@ -114,6 +115,45 @@ func TestWhatChangedWaitsForOneOfTheOthers(t *testing.T) {
 			queues.Add("member2", types.NamespacedName{Name: "changed"})
 		}
 	}
+}
+
+// TestTenantsTakeTurns: what another tenant has changed waits for one of a tenant that has changed many, also if each of these failed before, and for
+// none of those that take a second each, as large objects do.
+func TestTenantsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		queues := memberqueue.New("test", connect(t), clock.RealClock{}, 1, func(_ context.Context, _ string, key types.NamespacedName) (time.Duration, error) {
+			mu.Lock()
+			order = append(order, key.Name)
+			mu.Unlock()
+			if strings.HasPrefix(key.Name, "large") {
+				<-time.After(time.Second)
+			}
+			return 0, nil
+		})
+		for i := range 20 {
+			queues.AddFirst("member2", "large", types.NamespacedName{Name: fmt.Sprintf("large-%d", i)})
+		}
+		for i := range 5 {
+			queues.AddFirst("member2", "small", types.NamespacedName{Name: fmt.Sprintf("small-%d", i)})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = queues.Start(ctx) })
+		<-time.After(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		want := []string{"large-0", "small-0", "small-1", "small-2", "small-3", "small-4", "large-1"}
+		if diff := cmp.Diff(want, order[:min(len(order), len(want))]); diff != "" {
+			t.Errorf("reconciled first (-want +got):\n%s", diff)
+		}
+		if len(order) != 25 {
+			t.Errorf("%d were reconciled, want 25", len(order))
+		}
+		cancel()
+		running.Wait()
+	})
 }
 
 func TestAMemberThatHangsDelaysNoOther(t *testing.T) {
