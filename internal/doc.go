@@ -39,6 +39,7 @@
 //   - events: event values, their reasons, the recorder.
 //   - reports: the bounds of what members report.
 //   - ownership: which objects in a member belong to this control plane, and which of their fields.
+//   - bounds: how much of what members send is read and kept.
 //   - brake: whether too many objects of a member are to be removed or scaled down at once.
 //   - eviction: the rules of graceful eviction tasks: append, assess, cancel.
 //   - history: what a revision of a template is made of, what two of them differ in, and the form in which it is stored.
