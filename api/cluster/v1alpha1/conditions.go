@@ -10,8 +10,9 @@ const (
 	ClusterConditionReady = "Ready"
 	// ClusterConditionCompleteAPIEnablements is True while status.apiEnablements lists everything the cluster serves.
 	ClusterConditionCompleteAPIEnablements = "CompleteAPIEnablements"
-	// ClusterConditionResourcesReadable is there, and False, only while the control plane cannot make status.nodeSummary and
-	// status.resourceSummary: it lacks the rights in the cluster, or the cluster lists too much. Both are absent then.
+	// ClusterConditionResourcesReadable is there, and False, only while the control plane cannot read what it needs of the cluster: it
+	// lacks the rights, or the cluster sends too much. If that concerns nodes or pods, status.nodeSummary and status.resourceSummary are
+	// absent then.
 	ClusterConditionResourcesReadable = "ResourcesReadable"
 	// ClusterConditionClockInSync is there, and False, only while the clock of the cluster differs from that of the control plane by more
 	// than a minute. Nothing else follows from it.
@@ -96,7 +97,7 @@ const (
 const (
 	// ResourcesForbiddenReason: the cluster does not let the control plane list nodes or pods.
 	ResourcesForbiddenReason = "Forbidden"
-	// ResourcesTooManyReason: the cluster has more nodes or pods than the control plane reads.
+	// ResourcesTooManyReason: the cluster sends more than the control plane keeps: nodes, pods, managed objects, exports or others.
 	ResourcesTooManyReason = "TooMany"
 )
 
@@ -179,10 +180,10 @@ func ResourcesNotReadable(message string) metav1.Condition {
 		"the cluster has no summary of nodes and resources, because the control plane may not read them: "+message)
 }
 
-// ResourcesNotCounted returns the condition of a cluster with more nodes or pods than are read; message states how many.
+// ResourcesNotCounted returns the condition of a cluster that sends more than is kept; message states of what, and how much is.
 func ResourcesNotCounted(message string) metav1.Condition {
 	return condition(ClusterConditionResourcesReadable, metav1.ConditionFalse, ResourcesTooManyReason,
-		"the cluster has no summary of nodes and resources: "+message)
+		"what the cluster sends is not read in full: "+message)
 }
 
 // ClockDiffers returns the condition of a cluster whose clock is off; how is such as "1h0m ahead of".

@@ -323,3 +323,15 @@ func TestProxyHeader(t *testing.T) {
 		t.Errorf("the proxy received %q", values)
 	}
 }
+
+// TestAnIdentityHasABound: neither an answer without end nor a long uid is kept or shown.
+func TestAnIdentityHasABound(t *testing.T) {
+	for name, uid := range map[string]string{"a long uid": strings.Repeat("x", 100<<10), "an answer without end": strings.Repeat("x", 8<<20)} {
+		s := newServer(t, nil)
+		s.id.Store(uid)
+		err := send(t, s.way(t), dial.Identity{ID: "one"})
+		if err == nil || len(err.Error()) > 1<<10 || s.requests.Load() != 0 {
+			t.Errorf("%s: an error of %d bytes, %d requests", name, len(fmt.Sprint(err)), s.requests.Load())
+		}
+	}
+}

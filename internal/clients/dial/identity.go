@@ -12,14 +12,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 const (
 	// IdentityPath is the path of the namespace whose uid identifies a cluster.
 	IdentityPath    = "/api/v1/namespaces/kube-system"
 	identityTimeout = 5 * time.Second
-	// maxIdentityBytes bounds what is read of the answer.
-	maxIdentityBytes = 1 << 20
 )
 
 // Identity is which cluster has to answer.
@@ -200,18 +200,18 @@ func (w *Way) identify(ctx context.Context, id, token string) error {
 	case http.StatusForbidden:
 		return ErrMayNotIdentify
 	default:
-		return fmt.Errorf("asking the cluster for its identity: it answers %s", resp.Status)
+		return fmt.Errorf("asking the cluster for its identity: it answers %s", bounds.Cut(resp.Status, bounds.NameBytes))
 	}
 	var namespace struct {
 		Metadata struct {
 			UID string `json:"uid"`
 		} `json:"metadata"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxIdentityBytes)).Decode(&namespace); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, bounds.Identity.Piece.Bytes)).Decode(&namespace); err != nil {
 		return fmt.Errorf("reading the identity of the cluster: %w", err)
 	}
 	if got := namespace.Metadata.UID; got != id {
-		return &IdentityError{fmt.Sprintf("another cluster answers at spec.apiEndpoint: the uid of its namespace kube-system is %q, spec.id is %q", got, id)}
+		return &IdentityError{fmt.Sprintf("another cluster answers at spec.apiEndpoint: the uid of its namespace kube-system is %q, spec.id is %q", bounds.Cut(got, bounds.NameBytes), id)}
 	}
 	return nil
 }

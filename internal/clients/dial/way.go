@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 const (
@@ -69,13 +71,14 @@ func NewWay(t Target, rules Rules) (*Way, error) {
 		}
 	}
 	return &Way{URL: location, Transport: &http.Transport{
-		DialContext:         markConns(rules.guard(dial)),
-		TLSClientConfig:     trust,
-		TLSHandshakeTimeout: handshakeTimeout,
-		MaxIdleConnsPerHost: idlePerHost,
-		IdleConnTimeout:     idleTimeout,
-		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: patience},
+		DialContext:            markConns(rules.guard(dial)),
+		TLSClientConfig:        trust,
+		MaxResponseHeaderBytes: bounds.HeaderBytes,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		MaxIdleConnsPerHost:    idlePerHost,
+		IdleConnTimeout:        idleTimeout,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: patience},
 	}}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // Scope is which slices one watch in a member shows: those with the label of a claimed Service, in all namespaces; those of the one
@@ -54,7 +55,7 @@ func Of(service types.NamespacedName) func(Slice) bool {
 func StartSlices(group *memberwatch.Group, conn *member.Conn, s Scope, store *memberwatch.Store[Slice]) *memberwatch.Watch[Slice] {
 	all := conn.Patient().Typed(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), s.Namespace)
 	selected := memberwatch.Selecting(all, func(o *metav1.ListOptions) { o.LabelSelector = s.selector() })
-	return memberwatch.Start(group, conn.Name()+"/endpointslices", selected, store)
+	return memberwatch.Start(group, conn.Name()+"/"+types.NamespacedName(s).String()+"/endpointslices", selected.Within(bounds.EndpointSlices), store)
 }
 
 // NewSlices returns the store of a watch of slices. Project returns what a record has of a slice; nil if the slice does not matter.

@@ -38,6 +38,14 @@ func GetWork(ctx context.Context, reader client.Reader, key types.NamespacedName
 	return work, nil
 }
 
+// HasWork returns what returns whether there is a Work, by a cache. If that cannot be read, there is.
+func HasWork(ctx context.Context, reader client.Reader) func(types.NamespacedName) bool {
+	return func(key types.NamespacedName) bool {
+		work, err := GetWork(ctx, reader, key)
+		return work != nil || err != nil
+	}
+}
+
 // DeleteWorks deletes those Works that are not being deleted yet.
 func DeleteWorks(ctx context.Context, c client.Client, works ...*workv1alpha1.Work) error {
 	var failures []error

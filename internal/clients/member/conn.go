@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/member/schemas"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 	"github.com/flagship-k8s/flagship/internal/knowledge/skew"
 )
@@ -56,7 +58,8 @@ type Conn struct {
 
 	// Cache has the managed objects of the member.
 	*objectcache.Cache
-	group *memberwatch.Group
+	group    *memberwatch.Group
+	accounts *bounds.Accounts
 
 	mu      sync.Mutex
 	cluster *clusterv1alpha1.Cluster
@@ -68,7 +71,7 @@ type Conn struct {
 // connect makes a connection without using it yet. It ends with ctx or close, whichever comes first.
 func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, turned func(), changed func(objectcache.Change)) (*Conn, error) {
 	c := &Conn{name: cluster.Name, uid: cluster.UID, clock: cfg.Clock, cluster: cluster, control: cfg.ControlPlane,
-		wake: make(chan struct{}, 1), group: memberwatch.NewGroup(ctx)}
+		wake: make(chan struct{}, 1), group: memberwatch.NewGroup(ctx), accounts: bounds.NewAccounts()}
 	c.gate = &gate{
 		tokens: &tokenCache{clock: cfg.Clock, fetch: func(ctx context.Context) (issued, error) {
 			cluster := c.Cluster()
@@ -77,6 +80,7 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 		}},
 		timeout: cfg.RequestTimeout,
 		slots:   make(chan struct{}, cfg.MaxInFlight),
+		rate:    bounds.NewRate(),
 		rules:   dial.Rules{AllowLoopback: cfg.AllowLoopback, MayWrite: cfg.mayWrite(cluster.Name)},
 	}
 	c.gate.breaker = &breaker{cluster: c.name, clock: cfg.Clock, threshold: cfg.FailureThreshold, turned: func() {
@@ -118,12 +122,26 @@ func connect(ctx context.Context, cluster *clusterv1alpha1.Cluster, cfg Config, 
 	if err != nil {
 		return nil, fmt.Errorf("building the client for watches: %w", err)
 	}
-	c.patient = memberwatch.NewClient(patient, cfg.lists)
+	c.patient = memberwatch.NewClient(patient, cfg.lists, c.accounts)
 	c.Cache = objectcache.New(objectcache.Config{
 		Cluster: c.name, Client: c.patient, Clock: cfg.Clock, Codec: cfg.codec, Group: c.group, Changed: changed, Lost: c.gate.breaker.lost, ControlPlane: cfg.ControlPlane,
+		Ordered: cfg.HasWork, Account: c.accounts.Of(bounds.Managed, func() bounds.Amount { return managedBound(cfg.ordered(c.name)) }),
+		Get: func(ctx context.Context, resource schema.GroupVersionResource, key types.NamespacedName) (*unstructured.Unstructured, error) {
+			return c.dynamic.Resource(resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		},
 	})
 	return c, nil
 }
+
+// managedBound is how much of the managed objects of a member is kept whose Works order so much.
+func managedBound(ordered bounds.Amount) bounds.Amount {
+	most := bounds.Managed.Kept.Plus(ordered.Times(bounds.OfWorks))
+	most.Bytes += ordered.Objects * bounds.PerObject
+	return most
+}
+
+// Accounts are what is kept of what the member sends, and what it has too much of.
+func (c *Conn) Accounts() *bounds.Accounts { return c.accounts }
 
 // Name is the name of the Cluster.
 func (c *Conn) Name() string { return c.name }
@@ -149,7 +167,7 @@ func (c *Conn) Patient() memberwatch.Client { return c.patient }
 // PatientKube is a client with the properties of Patient. It is made for one use: every call makes a new one, for what needs client-go's.
 func (c *Conn) PatientKube() (kubernetes.Interface, error) {
 	config := rest.CopyConfig(c.config)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	config.ContentType = runtime.ContentTypeJSON // the values of protobuf are not counted before client-go decodes it
 	client, err := kubernetes.NewForConfigAndClient(config, c.PatientHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("building the client for watches: %w", err)
@@ -276,11 +294,11 @@ func (c *Conn) probePath(ctx context.Context, path string) (code int, answer str
 	}
 	defer resp.Body.Close()
 	c.skew.See(resp.Header, c.clock.Now())
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, bounds.ProbeBytes))
 	if err != nil {
 		return 0, "", fmt.Errorf("reading whether the member is ready: %w", err)
 	}
-	return resp.StatusCode, fmt.Sprintf("%s: %s", resp.Status, bytes.TrimSpace(body)), nil
+	return resp.StatusCode, fmt.Sprintf("%s: %s", bounds.Cut(resp.Status, bounds.NameBytes), bounds.Message(string(bytes.TrimSpace(body)))), nil
 }
 
 // unauthorized returns why a member refuses the credential.

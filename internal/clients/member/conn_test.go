@@ -18,6 +18,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 func TestARenewedTokenNeedsNoReconnect(t *testing.T) {
@@ -360,7 +361,7 @@ func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	read, err := io.Copy(io.Discard, resp.Body)
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); !tooLarge {
+	if !bounds.IsTooMuch(err) {
 		t.Errorf("after %d bytes: %v", read, err)
 	}
 }

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/transport"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
@@ -45,11 +50,16 @@ type Config struct {
 	FailureThreshold int
 	// Wrap is put around the transport of requests to members, watches not included. Nil: nothing.
 	Wrap transport.WrapperFunc
+	// HasWork returns whether there is a Work. Of an object in a member that names another one little is kept. It is a function because the
+	// Works are in the caches of the host. Default: there is every Work.
+	HasWork func(work types.NamespacedName) bool
 	// Loops has the loops that Queues belong to. Default: one that nothing measures.
 	Loops *controlloop.Set
 
 	lists *controlloop.Limiter // of all members
 	codec *objectcache.Codec   // of all members
+	// ordered is how much the Works of a cluster order.
+	ordered func(cluster string) bounds.Amount
 }
 
 // A control plane that starts lists seven kinds in each member. Without a limit it would hold the decoded objects of all at a time.
@@ -95,6 +105,7 @@ type Fleet struct {
 
 	mu          sync.RWMutex
 	conns       map[string]*Conn
+	orders      map[string]bounds.Amount // of the Works of each cluster
 	subscribers []func(name string)
 	watchers    []func(objectcache.Change)
 }
@@ -105,7 +116,42 @@ func NewFleet(config Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fleet{config: config, conns: map[string]*Conn{}}, nil
+	f := &Fleet{config: config, conns: map[string]*Conn{}, orders: map[string]bounds.Amount{}}
+	f.config.ordered = func(cluster string) bounds.Amount {
+		f.mu.RLock()
+		defer f.mu.RUnlock()
+		return f.orders[cluster]
+	}
+	return f, nil
+}
+
+// Ordered counts what a Work orders that is new, changed or gone; nil is none. A member may have a multiple of that kept.
+func (f *Fleet) Ordered(before, after *workv1alpha1.Work) {
+	key := client.ObjectKeyFromObject(cmp.Or(after, before))
+	cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(key.Namespace)
+	if !ok {
+		return
+	}
+	change := orderOf(after).Minus(orderOf(before))
+	f.mu.Lock()
+	if f.orders[cluster] = f.orders[cluster].Plus(change); f.orders[cluster] == (bounds.Amount{}) {
+		delete(f.orders, cluster)
+	}
+	conn := f.conns[cluster]
+	f.mu.Unlock()
+	if before == nil && conn != nil {
+		conn.Appeared(key)
+	}
+}
+
+func orderOf(work *workv1alpha1.Work) (order bounds.Amount) {
+	if work == nil || workv1alpha1.IsRecord(work) {
+		return order
+	}
+	for _, manifest := range work.Spec.Workload.Manifests {
+		order = order.Plus(bounds.Amount{Objects: 1, Bytes: int64(len(manifest.Raw))})
+	}
+	return order
 }
 
 // mayWrite is MayWrite for one cluster.

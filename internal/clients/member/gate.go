@@ -13,6 +13,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/member/answers"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -24,6 +25,7 @@ type gate struct {
 	slots   chan struct{} // one per call in flight; watches do not count
 
 	rules dial.Rules
+	rate  *bounds.Rate // of all that is read
 
 	// forbidden is set by an answer 403, and reset when the next probe reads whether the credential still has the right to identify the
 	// member. A credential with bounded rights gets such answers, too.
@@ -51,8 +53,13 @@ type through struct {
 	manner manner
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It is the one place where the texts of errors are cut: what a member writes is in many of them.
 func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.send(req)
+	return resp, bounds.Error(err)
+}
+
+func (t through) send(req *http.Request) (*http.Response, error) {
 	if err := t.admit(req); err != nil {
 		if req.Body != nil {
 			req.Body.Close() // a RoundTripper always does
@@ -112,8 +119,8 @@ func (g *gate) watch(req *http.Request) (*http.Response, error) {
 	limit := time.AfterFunc(g.timeout, func() { cancel(errNotBegun) })
 	req = req.Clone(ctx)
 	req.Header.Set("Accept-Encoding", "identity")
+	defer limit.Stop() // that of the begin, or of an answer that the watch does not begin
 	resp, err := g.send(req)
-	limit.Stop()
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errNotBegun) {
 			g.breaker.failed(cause)
@@ -122,14 +129,34 @@ func (g *gate) watch(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	if life, err := time.ParseDuration(req.URL.Query().Get("timeoutSeconds") + "s"); err == nil && life > 0 {
-		limit = time.AfterFunc(life+g.timeout, func() { cancel(errNotEnded) })
+	if resp.StatusCode != http.StatusOK {
+		resp.Body = g.metered(req, resp, bounds.Failure.Piece, false, func() { cancel(nil) })
+		if err := answers.Check(req, resp); err != nil {
+			resp.Body.Close()
+			return nil, err
+		}
+		return resp, nil
 	}
-	resp.Body = &leasedBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { limit.Stop(); cancel(nil) })}
+	release := func() { cancel(nil) }
+	if life, err := time.ParseDuration(req.URL.Query().Get("timeoutSeconds") + "s"); err == nil && life > 0 {
+		end := time.AfterFunc(life+g.timeout, func() { cancel(errNotEnded) })
+		release = func() { end.Stop(); cancel(nil) }
+	}
+	resp.Body = g.metered(req, resp, bounds.Event.Piece, true, release)
 	return resp, nil
 }
 
-// call sends a request that has an end: one of a bounded number, with a deadline.
+// metered is the body of an answer up to its bound. Release is called when it is closed.
+func (g *gate) metered(req *http.Request, resp *http.Response, limit bounds.Limit, framed bool, release func()) io.ReadCloser {
+	type body struct {
+		io.Reader
+		io.Closer
+	}
+	return &leasedBody{ReadCloser: body{bounds.NewMeter(req.Context(), resp.Body, limit, g.rate, framed), resp.Body}, release: sync.OnceFunc(release)}
+}
+
+// call sends a request that has an end: one of a bounded number, with a deadline. Only lists are compressed: a megabyte of gzip may be a
+// gigabyte.
 func (g *gate) call(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := req.Context(), context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
@@ -144,22 +171,26 @@ func (g *gate) call(req *http.Request, send func(*http.Request) (*http.Response,
 		return nil, ctx.Err()
 	}
 	done := func() { <-g.slots; cancel(); resume() }
-	resp, err := send(req.WithContext(ctx))
+	limit, compressed := answers.LimitOf(req)
+	req = req.Clone(ctx)
+	if !compressed {
+		req.Header.Set("Accept-Encoding", "identity")
+	}
+	resp, err := send(req)
 	if err != nil {
 		done()
 		return nil, err
 	}
-	resp.Body = &leasedBody{ReadCloser: http.MaxBytesReader(nil, resp.Body, maxAnswerBytes), release: sync.OnceFunc(done)}
+	if resp.StatusCode >= http.StatusBadRequest {
+		limit = bounds.Failure.Piece
+	}
+	resp.Body = g.metered(req, resp, limit, false, done)
 	if err := answers.Check(req, resp); err != nil {
 		resp.Body.Close()
 		return nil, err
 	}
 	return resp, nil
 }
-
-// maxAnswerBytes bounds the answer to one call, so that a member which never stops answering does not fill the memory. It is far above
-// a page of 500 objects and the OpenAPI documents of a cluster.
-const maxAnswerBytes = 128 << 20
 
 // leasedBody gives the slot of its request back when it is closed.
 type leasedBody struct {

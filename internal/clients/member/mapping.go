@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -121,12 +122,25 @@ func (m *mapper) mapping(ctx context.Context, gvk schema.GroupVersionKind) (Mapp
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Mapping{}, fmt.Errorf("reading from the member the resources of %s: %w", gvk.GroupVersion(), err)
 	}
+	if list != nil {
+		if err := bounds.Kinds.Check(kept(list)); err != nil {
+			return Mapping{}, fmt.Errorf("reading from the member the resources of %s: %w", gvk.GroupVersion(), err)
+		}
+	}
 	g.read = m.clock.Now()
 	g.kinds = mappingsOf(gvk.GroupVersion(), list)
 	if known, ok := g.kinds[gvk.Kind]; ok {
 		return known, nil
 	}
 	return Mapping{}, missing
+}
+
+// kept is what is kept of a list of resources.
+func kept(list *metav1.APIResourceList) (sum bounds.Amount) {
+	for i := range list.APIResources {
+		sum = sum.Plus(bounds.Amount{Objects: 1, Bytes: int64(len(list.APIResources[i].Name) + len(list.APIResources[i].Kind))})
+	}
+	return sum
 }
 
 func mappingsOf(gv schema.GroupVersion, list *metav1.APIResourceList) map[string]Mapping {

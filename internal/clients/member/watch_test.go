@@ -102,7 +102,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	if fields := obj.GetManagedFields(); len(fields) != 1 || fields[0].Manager != ownership.FieldManager {
 		t.Errorf("the fields of others are kept: %+v", fields)
 	}
-	if owned := conn.Owned(work); len(owned) != 1 || owned[0].GetName() != "a" {
+	if owned, complete := conn.Owned(work); !complete || len(owned) != 1 || owned[0].GetName() != "a" {
 		t.Errorf("the Work owns %v", owned)
 	}
 
@@ -116,7 +116,7 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	if diff := cmp.Diff([]objectcache.Change{base, disowned, gone}, d.take()); diff != "" {
 		t.Errorf("later: -want +got:\n%s", diff)
 	}
-	if _, ok := conn.Lookup(configMaps, "shop", "a"); ok || len(conn.Owned(work)) > 0 {
+	if _, ok := conn.Lookup(configMaps, "shop", "a"); ok || len(conn.Heads(work)) > 0 {
 		t.Error("a deleted object is still known")
 	}
 }

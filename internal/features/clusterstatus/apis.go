@@ -17,7 +17,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // discoveryTimeout is how long a member may take to list what it serves.
@@ -89,28 +89,23 @@ func (l apiList) refresh(ctx context.Context, conn *member.Conn) apiList {
 	if err != nil {
 		return l.failed(err)
 	}
+	version.GitVersion = bounds.Cut(version.GitVersion, bounds.NameBytes)
 	_, lists, err := conn.Discovery().ServerGroupsAndResourcesWithContext(ctx)
+	enabled := enablements(lists)
+	if tooMuch := checkKinds(enabled); tooMuch != nil {
+		return l.failed(tooMuch)
+	}
 	if failed, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); ok {
-		return listed(version.GitVersion, lists, clusterv1alpha1.APIEnablementsPartial(failedGroups(failed)))
+		return apiList{version.GitVersion, enabled, clusterv1alpha1.APIEnablementsPartial(failedGroups(failed))}
 	}
 	if err != nil {
 		return l.failed(err)
 	}
-	return listed(version.GitVersion, lists, clusterv1alpha1.APIEnablementsComplete())
-}
-
-// listed bounds what a member lists. What is left out shows in the condition.
-func listed(version string, lists []*metav1.APIResourceList, condition metav1.Condition) apiList {
-	enabled, omitted := reports.Enablements(enablements(lists))
-	if omitted != "" {
-		condition = clusterv1alpha1.APIEnablementsPartial(omitted)
-	}
-	condition.Message = reports.Text(condition.Message, reports.MaxMessageBytes)
-	return apiList{reports.Text(version, reports.MaxNameBytes), enabled, condition}
+	return apiList{version.GitVersion, enabled, clusterv1alpha1.APIEnablementsComplete()}
 }
 
 func (l apiList) failed(err error) apiList {
-	message := reports.Text(err.Error(), reports.MaxMessageBytes)
+	message := bounds.Message(err.Error())
 	if l.empty() {
 		l.condition = clusterv1alpha1.APIEnablementsEmpty(message)
 	} else {
@@ -125,7 +120,20 @@ func failedGroups(err *discovery.ErrGroupDiscoveryFailed) string {
 		groups = append(groups, gv.String())
 	}
 	slices.Sort(groups)
-	return fmt.Sprintf("groups that did not answer: %s", strings.Join(groups, ", "))
+	return bounds.Message("groups that did not answer: " + strings.Join(groups, ", "))
+}
+
+// checkKinds returns an error for more kinds than the status of a Cluster has.
+func checkKinds(enabled []clusterv1alpha1.APIEnablement) error {
+	var kinds bounds.Amount
+	for _, e := range enabled {
+		kinds = kinds.Plus(bounds.Amount{Objects: int64(1 + len(e.Resources)), Bytes: int64(len(e.GroupVersion))})
+		for _, r := range e.Resources {
+			const fields = 24 // their names
+			kinds.Bytes += int64(len(r.Name) + len(r.Kind) + fields)
+		}
+	}
+	return bounds.Kinds.Check(kinds)
 }
 
 // enablements turns discovery lists into the form of the API: sorted, without subresources.

@@ -18,6 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // deviceWatch watches the devices of one member: its classes since there was one, and only while there are any, its slices and claims.
@@ -94,7 +95,7 @@ func (w *deviceWatch) follow(ctx context.Context, apis apiList, now time.Time) e
 		}
 		w.kube = draclient.New(kube)
 		classes := w.kube.DeviceClasses()
-		w.group.Follow("deviceclasses", memberwatch.FromClient(classes.List, classes.Watch), w.devices.Classes)
+		w.group.Follow("deviceclasses", memberwatch.FromClient(w.conn.Accounts(), classes.List, classes.Watch).Within(bounds.DeviceClasses), w.devices.Classes)
 	}
 	switch served := apis.serves(resourcev1alpha2.GroupVersion.String(), resourcev1alpha2.KindResourceClass); {
 	case !served && apis.condition.Status == metav1.ConditionTrue: // it was upgraded, or never had them
@@ -104,7 +105,7 @@ func (w *deviceWatch) follow(ctx context.Context, apis apiList, now time.Time) e
 		}
 		w.devices.NoOldClasses()
 	case served && w.stopOld == nil:
-		w.stopOld = w.group.Follow("resourceclasses", w.conn.Patient().Metadata(oldClasses, metav1.NamespaceAll), w.devices.WatchOldClasses())
+		w.stopOld = w.group.Follow("resourceclasses", w.conn.Patient().Metadata(oldClasses, metav1.NamespaceAll).Within(bounds.DeviceClasses), w.devices.WatchOldClasses())
 	}
 	return nil
 }
@@ -134,10 +135,10 @@ func (w *deviceWatch) classesChanged() {
 			}
 			w.mu.Unlock()
 			if !stopped {
-				memberwatch.Run(ctx, "resourceslices", memberwatch.FromClient(published.List, published.Watch), store)
+				memberwatch.Run(ctx, "resourceslices", memberwatch.FromClient(w.conn.Accounts(), published.List, published.Watch).Within(bounds.ResourceSlices), store)
 			}
 		}),
-		w.group.Follow("resourceclaims", memberwatch.FromClient(claims.List, claims.Watch), w.devices.WatchClaims()),
+		w.group.Follow("resourceclaims", memberwatch.FromClient(w.conn.Accounts(), claims.List, claims.Watch).Within(bounds.ResourceClaims), w.devices.WatchClaims()),
 	}
 }
 

@@ -1,9 +1,10 @@
 package clusterstatus
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,15 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -96,84 +96,83 @@ func TestResourcesAreWrittenOncePerPeriod(t *testing.T) {
 	expect("and so is a resource that the cluster did not have", "2", metav1.ConditionFalse)
 }
 
-// TestAMemberThatListsWithoutEndIsCutOff: objects are reduced to what is needed of them before they are collected, and their number is
-// bounded.
-func TestAMemberThatListsWithoutEndIsCutOff(t *testing.T) {
-	big := func(i int) corev1.Pod {
-		return corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(i), ResourceVersion: "7", Annotations: map[string]string{"big": "…"}, ManagedFields: make([]metav1.ManagedFieldsEntry, 1)},
-			Spec:       corev1.PodSpec{NodeName: "n", Volumes: make([]corev1.Volume, 3), Containers: []corev1.Container{{Name: "web", Env: make([]corev1.EnvVar, 9)}}},
-			Status:     corev1.PodStatus{Phase: corev1.PodRunning, Message: "…"},
+func TestConditionOfWhatCannotBeCounted(t *testing.T) {
+	accounts := bounds.NewAccounts()
+	resources := summary.NewResources(func(string, bool) {})
+	_, _ = resources.Nodes.Replace([]any{readyNode("a", "4")}, ""), resources.Pods.Replace(nil, "")
+	w := &resourceWatch{
+		refused: &refusals{changed: func() {}}, accounts: accounts, resources: resources, devices: &deviceWatch{devices: summary.NewDevices(func() {}, func() {})},
+	}
+	tooMuch := bounds.Pods.Check(bounds.Amount{Objects: bounds.Pods.Kept.Objects + 1})
+	for name, c := range map[string]struct {
+		refused error
+		excess  string
+		reason  string
+		counted bool
+	}{
+		"may not be read":          {apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "", clusterv1alpha1.ResourcesForbiddenReason, false},
+		"too many":                 {nil, pods, clusterv1alpha1.ResourcesTooManyReason, false},
+		"too much of another kind": {nil, "configmaps", clusterv1alpha1.ResourcesTooManyReason, true},
+		"both":                     {apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "configmaps", clusterv1alpha1.ResourcesTooManyReason, false},
+		"nothing":                  {nil, "", "", true},
+	} {
+		w.refused.note(pods, c.refused)
+		if c.excess != "" {
+			accounts.Note(c.excess, tooMuch)
 		}
-	}
-	var full error
-	source := watch.NewFakeWithChanSize(10, false)
-	pods := bounded(memberwatch.FromClient(
-		func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
-			return &corev1.PodList{Items: []corev1.Pod{big(0), big(1)}}, nil
-		},
-		func(context.Context, metav1.ListOptions) (watch.Interface, error) { return source, nil },
-	), "pods", 3, reducePod, func(err error) { full = err })
-
-	page := func(token string) (*corev1.PodList, error) {
-		list, err := pods.List(t.Context(), metav1.ListOptions{Continue: token})
-		return list.(*corev1.PodList), err
-	}
-	first, err := page("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "0", ResourceVersion: "7"},
-		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{}}, InitContainers: []corev1.Container{}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
-	}
-	if got := first.Items[0]; got.String() != want.String() {
-		t.Errorf("a pod is reduced to %v", got)
-	}
-	if _, err := page("more"); !errors.Is(err, errTooMany) || !errors.Is(full, errTooMany) {
-		t.Errorf("a list with four pods is accepted: %v", err)
-	}
-	full = nil
-	if _, err := page(""); err != nil {
-		t.Errorf("the pages of a former list count: %v", err)
-	}
-
-	events, err := pods.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer events.Close()
-	for i := range 3 {
-		source.Add(new(big(i)))
-	}
-	source.Delete(new(big(0)))
-	source.Add(new(big(0)))
-	for range 5 {
-		if e, err := events.Next(); err != nil || e.Type == watch.Error || e.Object.(*corev1.Pod).Annotations != nil {
-			t.Fatalf("event %v, %v", e, err)
+		status := &clusterv1alpha1.ClusterStatus{NodeSummary: &clusterv1alpha1.NodeSummary{}}
+		w.writeTo(status, nil)
+		condition := meta.FindStatusCondition(status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
+		if reason := ""; condition != nil {
+			if reason = condition.Reason; condition.Status != metav1.ConditionFalse || reason != c.reason {
+				t.Errorf("%s: condition %v", name, condition)
+			}
+		} else if c.reason != "" {
+			t.Errorf("%s: there is no condition", name)
 		}
-	}
-	source.Add(new(big(4)))
-	if e, err := events.Next(); err != nil || e.Type != watch.Error || !errors.Is(full, errTooMany) {
-		t.Errorf("a fourth pod is shown: %v", e)
+		if counted := status.NodeSummary != nil; counted != c.counted {
+			t.Errorf("%s: there is a summary: %v", name, counted)
+		}
+		w.refused.note(pods, nil)
+		accounts.Note(c.excess, nil)
 	}
 }
 
-func TestConditionOfWhatCannotBeCounted(t *testing.T) {
-	w := &resourceWatch{refused: &refusals{changed: func() {}}}
-	status := &clusterv1alpha1.ClusterStatus{NodeSummary: &clusterv1alpha1.NodeSummary{}}
-	for reason, err := range map[string]error{
-		clusterv1alpha1.ResourcesForbiddenReason: apierrors.NewForbidden(corev1.Resource("pods"), "", nil),
-		clusterv1alpha1.ResourcesTooManyReason:   fmt.Errorf("%w pods", errTooMany),
+// TestWhatAMemberServesHasABound: what becomes part of the status of a Cluster has to fit into it.
+func TestWhatAMemberServesHasABound(t *testing.T) {
+	group := func(resources int, name string) []clusterv1alpha1.APIEnablement {
+		return []clusterv1alpha1.APIEnablement{{GroupVersion: "a/v1", Resources: slices.Repeat([]clusterv1alpha1.APIResource{{Name: name, Kind: name}}, resources)}}
+	}
+	long := strings.Repeat("x", 1000)
+	for name, c := range map[string]struct {
+		enabled []clusterv1alpha1.APIEnablement
+		fits    bool
+	}{
+		"a cluster": {group(1000, "configmaps"), true}, "many kinds": {group(20_000, "c"), false}, "long names": {group(1000, long), false},
+		"many groups": {slices.Repeat(group(0, ""), 20_000), false},
 	} {
-		w.refused.note("pods", err)
-		w.writeTo(status, nil)
-		condition := meta.FindStatusCondition(status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
-		if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != reason || status.NodeSummary != nil {
-			t.Errorf("%v: condition %v, summary %v", err, condition, status.NodeSummary)
+		if err := checkKinds(c.enabled); c.fits != (err == nil) {
+			t.Errorf("%s: %v", name, err)
 		}
-		w.refused.note("pods", nil)
+	}
+	list := func(n int, prefix string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for i := range n {
+			out[corev1.ResourceName(fmt.Sprint(prefix, i))] = resource.MustParse("1")
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		sums *clusterv1alpha1.ResourceSummary
+		fits bool
+	}{
+		"a cluster": {&clusterv1alpha1.ResourceSummary{Allocatable: list(20, "a"), Allocated: list(20, "a")}, true},
+		"many":      {&clusterv1alpha1.ResourceSummary{Allocating: list(300, "a")}, false},
+		"long":      {&clusterv1alpha1.ResourceSummary{Allocated: list(100, long)}, false},
+	} {
+		if err := checkNames(c.sums); c.fits != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

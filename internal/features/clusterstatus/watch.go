@@ -2,7 +2,6 @@ package clusterstatus
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus/summary"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // resourceWatch watches the nodes, pods and devices of one member.
@@ -25,12 +25,13 @@ type resourceWatch struct {
 	resources *summary.Resources
 	refused   *refusals
 	devices   *deviceWatch
+	accounts  *bounds.Accounts
 }
 
 // watchResources starts the watches of a member. They end with ctx, or when the group is closed, and wait while the member is
 // unavailable.
 func watchResources(ctx context.Context, conn *member.Conn, changed func()) *resourceWatch {
-	w := &resourceWatch{group: memberwatch.NewGroup(ctx), refused: &refusals{changed: changed}}
+	w := &resourceWatch{group: memberwatch.NewGroup(ctx), refused: &refusals{changed: changed}, accounts: conn.Accounts()}
 	w.resources = summary.NewResources(func(resource string, listed bool) {
 		if listed {
 			w.refused.note(resource, nil)
@@ -38,36 +39,60 @@ func watchResources(ctx context.Context, conn *member.Conn, changed func()) *res
 		changed()
 	})
 	w.devices = newDeviceWatch(w.group, conn, changed)
-	watched := func(resource string, most int64, reduce func(runtime.Object)) memberwatch.Source {
+	watched := func(resource string, row bounds.Row) memberwatch.Source {
 		source := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll)
-		return noting(w.refused, resource, bounded(source, resource, most, reduce, func(err error) { w.refused.note(resource, err) }))
+		return noting(w.refused, resource, source.Within(row))
 	}
-	w.group.Follow("nodes", watched("nodes", maxNodes, reduceNode), w.resources.Nodes)
-	w.group.Follow("pods", livePods(watched("pods", maxPods, reducePod)), w.resources.Pods)
+	conn.Accounts().OnChange(changed)
+	w.group.Follow(nodes, watched(nodes, bounds.Nodes), w.resources.Nodes)
+	w.group.Follow(pods, livePods(watched(pods, bounds.Pods)), w.resources.Pods)
 	return w
 }
 
+// nodes and pods are the names of the watches without which there is no summary.
+const nodes, pods = "nodes", "pods"
+
 // writeTo fills in what is known of nodes and resources; before the first full list everything stays as it was. What the
-// control plane may not read is absent, and a condition reports it.
+// control plane may not read is absent, and a condition reports it, and so what the member sends too much of.
 func (w *resourceWatch) writeTo(status *clusterv1alpha1.ClusterStatus, models []clusterv1alpha1.ResourceModel) {
-	if reasons, tooMany := w.refused.list(); len(reasons) > 0 {
+	reasons, excess := w.refused.list(), w.accounts.Excess()
+	_, tooManyNodes := excess[nodes]
+	_, tooManyPods := excess[pods]
+	uncounted := len(reasons) > 0 || tooManyNodes || tooManyPods
+	if uncounted {
 		status.NodeSummary, status.ResourceSummary = nil, nil
-		condition := clusterv1alpha1.ResourcesNotReadable(strings.Join(reasons, "; "))
-		if tooMany {
-			condition = clusterv1alpha1.ResourcesNotCounted(strings.Join(reasons, "; "))
-		}
-		meta.SetStatusCondition(&status.Conditions, condition)
-		return
-	}
-	meta.RemoveStatusCondition(&status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
-	nodes, resources := w.resources.Summary(models)
-	if nodes != nil {
+	} else if nodes, resources := w.resources.Summary(models); nodes != nil {
 		w.devices.writeTo(resources, status.ResourceSummary)
+		if err := checkNames(resources); err != nil {
+			excess = map[string]string{"": err.Error()}
+			nodes, resources = nil, nil
+		}
 		status.NodeSummary, status.ResourceSummary = nodes, resources
+	}
+	texts := strings.Join(append(reasons, bounds.Texts(excess)...), "; ")
+	switch {
+	case len(excess) > 0:
+		meta.SetStatusCondition(&status.Conditions, clusterv1alpha1.ResourcesNotCounted(texts))
+	case len(reasons) > 0:
+		meta.SetStatusCondition(&status.Conditions, clusterv1alpha1.ResourcesNotReadable(texts))
+	default:
+		meta.RemoveStatusCondition(&status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
 	}
 }
 
-// refusals are the resources that the member does not let the control plane list, or has too many of, and why.
+// checkNames returns an error for a summary with more resources than the status of a Cluster has.
+func checkNames(resources *clusterv1alpha1.ResourceSummary) error {
+	var names bounds.Amount
+	for _, list := range []corev1.ResourceList{resources.Allocatable, resources.Allocated, resources.Allocating} {
+		names.Objects = max(names.Objects, int64(len(list)))
+		for name := range list {
+			names.Bytes += int64(len(name))
+		}
+	}
+	return bounds.ResourceNames.Check(names)
+}
+
+// refusals are the resources that the member does not let the control plane list, and why.
 type refusals struct {
 	changed func()
 
@@ -77,7 +102,7 @@ type refusals struct {
 
 // note records how a request for a resource ended.
 func (r *refusals) note(resource string, err error) {
-	if err != nil && !apierrors.IsForbidden(err) && !errors.Is(err, errTooMany) {
+	if err != nil && !apierrors.IsForbidden(err) {
 		return // no evidence about rights
 	}
 	r.mu.Lock()
@@ -96,16 +121,15 @@ func (r *refusals) note(resource string, err error) {
 	}
 }
 
-// list returns the reasons, and whether one is that there is too much.
-func (r *refusals) list() (reasons []string, tooMany bool) {
+// list returns the reasons.
+func (r *refusals) list() (reasons []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, err := range r.reasons {
 		reasons = append(reasons, err.Error())
-		tooMany = tooMany || errors.Is(err, errTooMany)
 	}
 	slices.Sort(reasons)
-	return reasons, tooMany
+	return reasons
 }
 
 // noting records in refusals why lists of a resource fail.

@@ -25,6 +25,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/features/crds/compare"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -341,7 +342,7 @@ func (p *Policy) Spare(ctx context.Context, conn *member.Conn, live *unstructure
 // othersManage returns whether another control plane has objects of a resource.
 func othersManage(ctx context.Context, conn *member.Conn, resource runtimeschema.GroupVersionResource) (bool, error) {
 	options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: managedPage}
-	for {
+	for pages := (bounds.Pages{}); ; {
 		page, err := conn.Dynamic().Resource(resource).List(ctx, options)
 		if err != nil {
 			return false, fmt.Errorf("listing objects of %s that other control planes manage: %w", resource.GroupResource(), err)
@@ -350,6 +351,9 @@ func othersManage(ctx context.Context, conn *member.Conn, resource runtimeschema
 			if conn.ControlPlane().Other(&page.Items[i]) != "" {
 				return true, nil
 			}
+		}
+		if err := pages.Next(len(page.Items), page.GetContinue()); err != nil {
+			return false, fmt.Errorf("listing objects of %s that other control planes manage: %w", resource.GroupResource(), err)
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return false, nil

@@ -13,11 +13,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // watchExports watches all exports of a member.
 func watchExports(group *memberwatch.Group, conn *member.Conn, store *memberwatch.Store[*multiclusterv1beta1.ServiceExport]) *memberwatch.Watch[*multiclusterv1beta1.ServiceExport] {
-	return memberwatch.Start(group, conn.Name()+"/serviceexports", conn.Patient().Objects(exportwork.ServiceExports, metav1.NamespaceAll), store)
+	exports := conn.Patient().Objects(exportwork.ServiceExports, metav1.NamespaceAll)
+	return memberwatch.Start(group, conn.Name()+"/serviceexports", exports.Within(bounds.Exports), store)
 }
 
 func newExports(changed func(types.NamespacedName), listed func()) *memberwatch.Store[*multiclusterv1beta1.ServiceExport] {
@@ -34,7 +36,7 @@ func newExports(changed func(types.NamespacedName), listed func()) *memberwatch.
 // watchServices watches the Services of a namespace.
 func watchServices(group *memberwatch.Group, conn *member.Conn, namespace string, store *memberwatch.Store[corev1.ServiceSpec]) *memberwatch.Watch[corev1.ServiceSpec] {
 	services := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource("services"), namespace)
-	return memberwatch.Start(group, conn.Name()+"/services", services, store)
+	return memberwatch.Start(group, conn.Name()+"/"+namespace+"/services", services.Within(bounds.Services), store)
 }
 
 func newServices(changed func(types.NamespacedName), listed func()) *memberwatch.Store[corev1.ServiceSpec] {

@@ -31,13 +31,14 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 const (
 	// waiting is how many Events of one member may wait. Further ones are dropped; those that matter are repeated.
-	waiting = 2048
+	waiting = 2048 // as bounds.Events says
 	// gathering is how long after a new Warning the set is reported, since pods that fail together are in one report then.
 	gathering = time.Second
 	// refusedAgain is how often it is published that the Events of a member may not be read.
@@ -245,38 +246,37 @@ func (m *collected) metadata(ctx context.Context, kind schema.GroupVersionKind, 
 
 // reduced leaves Events out that cannot concern a Work, before all of a list is collected, and what is not read of the others.
 func (m *collected) reduced(source memberwatch.Source) memberwatch.Source {
-	return memberwatch.Source{
-		Lists: source.Lists,
-		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			object, err := source.List(ctx, o)
-			m.refused(err)
-			if list, ok := object.(*corev1.EventList); ok && err == nil {
-				list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !m.needed(&e) })
-				for i := range list.Items {
-					reduce(&list.Items[i])
-				}
+	list, begin := source.List, source.Watch
+	source.List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		object, err := list(ctx, o)
+		m.refused(err)
+		if events, ok := object.(*corev1.EventList); ok && err == nil {
+			events.Items = slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return !m.needed(&e) })
+			for i := range events.Items {
+				reduce(&events.Items[i])
 			}
-			return object, err
-		},
-		Watch: func(ctx context.Context, o metav1.ListOptions) (memberwatch.Stream, error) {
-			changes, err := source.Watch(ctx, o)
-			if err != nil {
-				m.refused(err)
-				return nil, err
-			}
-			return memberwatch.Filtered(changes, func(change watch.Event) (watch.Event, bool) {
-				e, ok := change.Object.(*corev1.Event)
-				if !ok || change.Type == watch.Bookmark {
-					return change, true
-				}
-				if change.Type == watch.Deleted || !m.needed(e) {
-					return change, false
-				}
-				reduce(e)
-				return change, true
-			}), nil
-		},
+		}
+		return object, err
 	}
+	source.Watch = func(ctx context.Context, o metav1.ListOptions) (memberwatch.Stream, error) {
+		changes, err := begin(ctx, o)
+		if err != nil {
+			m.refused(err)
+			return nil, err
+		}
+		return memberwatch.Filtered(changes, func(change watch.Event) (watch.Event, bool) {
+			e, ok := change.Object.(*corev1.Event)
+			if !ok || change.Type == watch.Bookmark {
+				return change, true
+			}
+			if change.Type == watch.Deleted || !m.needed(e) {
+				return change, false
+			}
+			reduce(e)
+			return change, true
+		}), nil
+	}
+	return source
 }
 
 // needed returns whether a Work sends objects to the namespace of an Event.
@@ -312,10 +312,33 @@ func repeated(e *corev1.Event) time.Time {
 	return last
 }
 
+// reduce leaves what is read of an Event, and cuts its texts: many wait for run.
 func reduce(e *corev1.Event) {
-	e.ManagedFields, e.Labels, e.Annotations, e.OwnerReferences = nil, nil, nil, nil
-	e.Source, e.Related = corev1.EventSource{}, nil
+	meta, about := e.ObjectMeta, e.InvolvedObject
+	cut := func(text string) string { return bounds.Cut(text, int(bounds.Events.Piece.Bytes)) }
+	*e = corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: meta.Namespace, Name: meta.Name, ResourceVersion: meta.ResourceVersion, UID: meta.UID, CreationTimestamp: meta.CreationTimestamp,
+		},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: cut(about.APIVersion), Kind: cut(about.Kind), Namespace: cut(about.Namespace), Name: cut(about.Name),
+			UID: types.UID(cut(string(about.UID))), FieldPath: cut(about.FieldPath),
+		},
+		Type: e.Type, Reason: cut(e.Reason), Message: cut(e.Message), FirstTimestamp: e.FirstTimestamp, LastTimestamp: e.LastTimestamp,
+		EventTime: e.EventTime, Series: e.Series,
+	}
 }
+
+// Reduce has the Events of a list wait for run as they are read; the list itself is kept nowhere.
+func (m *collected) Reduce(obj any) (any, bounds.Amount, error) {
+	return nil, bounds.Amount{}, m.Add(obj)
+}
+
+// Held returns that the store keeps nothing.
+func (m *collected) Held() bounds.Amount { return bounds.Amount{} }
+
+// Charge does nothing: nothing is kept.
+func (m *collected) Charge(*bounds.Account) {}
 
 // refused publishes that the Events of the member may not be read. It is called by the goroutine of the watch alone.
 func (m *collected) refused(err error) {

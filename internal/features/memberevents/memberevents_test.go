@@ -28,6 +28,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
@@ -351,7 +352,7 @@ func TestEventsOfOtherNamespacesAreLeftOut(t *testing.T) {
 			LastTimestamp: metav1.NewTime(last),
 		}
 	}
-	source := m.reduced(memberwatch.FromClient(
+	source := m.reduced(memberwatch.FromClient(nil,
 		func(context.Context, metav1.ListOptions) (*corev1.EventList, error) {
 			list := &corev1.EventList{Items: []corev1.Event{event("shop", epoch), event("shop", epoch.Add(-lifetime))}}
 			for range 1000 {
@@ -412,5 +413,29 @@ func BenchmarkEventsOfOtherNamespaces(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.needed(e)
+	}
+}
+
+// TestAnEventOfAMemberIsCut: a megabyte of text in each of two thousand Events that wait would be two gigabytes.
+func TestAnEventOfAMemberIsCut(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: "e", Annotations: map[string]string{"a": long}, Finalizers: []string{long}},
+		InvolvedObject: corev1.ObjectReference{Kind: long, APIVersion: long, Name: long, UID: types.UID(long), FieldPath: long, ResourceVersion: long},
+		Type:           corev1.EventTypeWarning, Reason: long, Message: long, Action: long, ReportingController: long, ReportingInstance: long,
+		Related: &corev1.ObjectReference{Name: long}, Source: corev1.EventSource{Component: long},
+	}
+	reduce(e)
+	if n := bounds.SizeOf(e); n > 16<<10 {
+		t.Errorf("an Event takes %d bytes", n)
+	}
+	m := &collected{Collector: &Collector{seen: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"result"})}, incoming: make(chan *corev1.Event, waiting)}
+	for range 2 * waiting {
+		if kept, _, err := m.Reduce(e); kept != nil || err != nil {
+			t.Fatal(kept, err)
+		}
+	}
+	if int64(len(m.incoming)) != bounds.Events.Kept.Objects {
+		t.Errorf("%d Events wait", len(m.incoming))
 	}
 }

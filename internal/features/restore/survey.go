@@ -25,6 +25,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
@@ -108,7 +109,7 @@ func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int
 		if present.Has(key.Name) && key.Namespace == workv1alpha1.ExecutionNamespace(conn.Name()) || !g.isMissing(ctx, conn.Name(), key) {
 			return
 		}
-		live, ok := conn.Lookup(p.Resource, p.Object.Namespace, p.Object.Name)
+		live, ok := conn.Head(p.Resource, p.Object.Namespace, p.Object.Name)
 		if !ok || live.GetDeletionTimestamp() != nil || !belongsTo(conn, live) {
 			return
 		}
@@ -157,7 +158,7 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 	}
 	for gvr, kind := range served {
 		options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: 500}
-		for {
+		for pages := (bounds.Pages{}); ; {
 			list, err := conn.Metadata().Resource(gvr).List(ctx, options)
 			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 				break
@@ -171,6 +172,9 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 						return err
 					}
 				}
+			}
+			if err := pages.Next(len(list.Items), list.Continue); err != nil {
+				return fmt.Errorf("listing %s in cluster %s: %w", gvr, conn.Name(), err)
 			}
 			if options.Continue = list.Continue; options.Continue == "" {
 				break

@@ -56,6 +56,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	fleet, err := member.NewFleet(member.Config{
 		Credentials: credentialsOf(o.Member), ControlPlane: ownership.ControlPlane{ID: home}, Serves: o.serves, Clock: o.Clock, Loops: loops, Wrap: o.traced(),
 		UserAgent: fmt.Sprintf("flagship/%s agent (control-plane %s)", version.Get().Version, home), AllowLoopback: true, // the member is its own, by whatever address
+		HasWork: hubclient.HasWork(ctx, mgr.GetClient()),
 	})
 	if err != nil {
 		return fmt.Errorf("building the connection to the cluster: %w", err)

@@ -318,6 +318,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		// The audit log of a member has it.
 		UserAgent:     fmt.Sprintf("flagship/%s (control-plane %s)", version.Get().Version, id),
 		AllowLoopback: o.Server.AllowLoopbackMembers, MayWrite: t.mayWrite(), Clock: o.Clock, Loops: o.loops, Wrap: traced(server.TracerProvider()),
+		HasWork: hubclient.HasWork(ctx, mgr.GetClient()),
 	}
 	fleet, err := member.NewFleet(way)
 	if err != nil {

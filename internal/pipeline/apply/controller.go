@@ -191,6 +191,7 @@ func (a *Applier) enqueueAll(ctx context.Context, cluster string) error {
 func (a *Applier) Start(ctx context.Context) error {
 	synced, stop, err := hubclient.Follow(ctx, a.cache, func(before, after *workv1alpha1.Work, initial bool) {
 		a.countWork(before, after)
+		a.fleet.Ordered(before, after)
 		if before == nil || after == nil || hasChanged(before, after) {
 			a.enqueue(cmp.Or(after, before), !initial)
 		}

@@ -429,7 +429,7 @@ func (a *Applier) deleteReappeared(ctx context.Context, cluster string, key type
 	if !reappeared {
 		return nil
 	}
-	for _, obj := range conn.Owned(key) {
+	for _, obj := range conn.Heads(key) {
 		if conn.ControlPlane().OurFields(obj) == nil || !deleted.includes(obj.GetCreationTimestamp().Add(-conn.ClockAhead())) {
 			continue // others made it
 		}

@@ -275,7 +275,14 @@ func (w *Works) find(ctx context.Context, conn *member.Conn, work *workv1alpha1.
 			return nil, false, nil
 		}
 	}
-	return withExtras(conn.ControlPlane(), objects, conn.Owned(key)), true, nil
+	owned, complete := conn.Owned(key)
+	if !complete {
+		// The change that completes it queues the Work again; if the object cannot be read, it is tried again.
+		w.queues.AddAfter(conn.Name(), key, unmanagedPause)
+		conn.Appeared(key)
+		return nil, false, nil
+	}
+	return withExtras(conn.ControlPlane(), objects, owned), true, nil
 }
 
 // withExtras sets the object of each manifest, and appends the objects of the Work that have no manifest. Those were applied for an earlier

@@ -15,6 +15,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // headBytes are enough of a list for its kind, or for its items, which come before the kind in lists of custom resources.
@@ -27,7 +29,10 @@ var protobufPrefix = []byte("k8s\x00")
 // afterwards as before.
 func Check(req *http.Request, resp *http.Response) error {
 	if resp.StatusCode/100 == 3 && resp.StatusCode != http.StatusNotModified {
-		return fmt.Errorf("the answer is no API server's: a redirection to %q", resp.Header.Get("Location"))
+		return fmt.Errorf("the answer is no API server's: a redirection to %q", bounds.Cut(resp.Header.Get("Location"), bounds.NameBytes))
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return cutFailure(resp)
 	}
 	t := targetOf(req.URL.Path)
 	if resp.StatusCode/100 != 2 || t.raw {
@@ -44,6 +49,20 @@ func Check(req *http.Request, resp *http.Response) error {
 		return fmt.Errorf("the answer %q is no API server's: %w", resp.Status, err)
 	}
 	return nil
+}
+
+// LimitOf is the bound of the answer to a request, and whether it may be compressed.
+func LimitOf(req *http.Request) (limit bounds.Limit, compressed bool) {
+	switch t := targetOf(req.URL.Path); {
+	case t.raw:
+		return bounds.Document.Piece, false
+	case t.groupVersion == "":
+		return bounds.Discovery.Piece, true
+	case t.collection && req.Method == http.MethodGet:
+		return bounds.Page.Piece, true
+	default:
+		return bounds.Object.Piece, false
+	}
 }
 
 // begin reads the body, of a list only the beginning, and puts it back.
@@ -137,7 +156,7 @@ func (t target) check(req *http.Request, body []byte) error {
 		if !slices.Contains(t.kinds, got.Kind) {
 			return fmt.Errorf("it is of kind %q, not one of %q", got.Kind, t.kinds)
 		}
-		return nil
+		return checkGroups(body)
 	case succeeded && (req.Method == http.MethodDelete || t.subresource):
 		return nil
 	case got.Kind == "" || got.Kind == "Status" || got.APIVersion == "":
@@ -146,6 +165,23 @@ func (t target) check(req *http.Request, body []byte) error {
 		return nil // of a kind of its own
 	}
 	return t.checkObject(req, got)
+}
+
+// checkGroups returns an error for a document of discovery with too many versions of groups: a client requests each.
+func checkGroups(body []byte) error {
+	type versions []json.RawMessage
+	var document struct {
+		Versions      versions
+		Groups, Items []struct{ Versions versions }
+	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		return fmt.Errorf("it has no versions: %w", err)
+	}
+	served := len(document.Versions)
+	for _, group := range append(document.Groups, document.Items...) {
+		served += len(group.Versions)
+	}
+	return bounds.CheckGroupVersions(served)
 }
 
 // checkObject compares an object with the request for it.

@@ -6,27 +6,25 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/clients/member/answers"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
 const (
-	// pageSize bounds one answer of a plain list, for members that cannot stream one.
-	pageSize = 500
 	// longestPause is how long a watch that failed several times waits at most before it begins again.
 	longestPause = 30 * time.Second
 	// recovered is how long a watch must have run well for the next pause to be a short one again.
@@ -48,8 +46,13 @@ var (
 // idle member costs.
 func Run(ctx context.Context, name string, source Source, store cache.ReflectorStore) {
 	clk := clock.RealClock{}
+	if held, ok := store.(reducing); ok {
+		held.Charge(source.Account)
+		defer held.Charge(nil)
+	}
+	defer source.Accounts.Note(name, nil)
 	r := &runner{
-		name: name, source: source, store: store, clock: clk,
+		name: name, source: source, store: store, clock: clk, page: bounds.PageObjects,
 		pause: wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 1, Cap: longestPause / 2, Steps: 16}. // the jitter doubles it at most
 																DelayWithReset(clk, recovered),
 	}
@@ -58,6 +61,7 @@ func Run(ctx context.Context, name string, source Source, store cache.ReflectorS
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
+		source.Accounts.Note(name, err)
 		r.report(ctx, err)
 		timer := clk.NewTimer(r.pause())
 		select {
@@ -75,6 +79,8 @@ type runner struct {
 	store  cache.ReflectorStore
 	clock  clock.PassiveClock
 	pause  wait.DelayFunc
+	// page is how many objects a page of a plain list is requested with.
+	page int64
 	// version is that of the last event, from which the next watch goes on. Without one, it begins with a list.
 	version string
 }
@@ -134,7 +140,7 @@ func (r *runner) list(ctx context.Context) (Stream, error) {
 		}
 		stream.Close()
 	}
-	if mayGoOn(err) || errors.Is(err, errIncomplete) || ctx.Err() != nil {
+	if mayGoOn(err) || errors.Is(err, errIncomplete) || bounds.IsTooMuch(err) || ctx.Err() != nil {
 		return nil, err
 	}
 	return nil, r.read(ctx)
@@ -142,11 +148,7 @@ func (r *runner) list(ctx context.Context) (Stream, error) {
 
 // receive fills the store with the list at the beginning of a stream.
 func (r *runner) receive(stream Stream) error {
-	listed := map[types.NamespacedName]any{}
-	transformed := func(object any) (any, error) { return object, nil }
-	if t, ok := r.store.(cache.TransformingStore); ok && t.Transformer() != nil {
-		transformed = t.Transformer()
-	}
+	list := r.newList()
 	for {
 		event, err := stream.Next()
 		if err != nil {
@@ -159,52 +161,66 @@ func (r *runner) receive(stream Stream) error {
 		if err != nil {
 			return err
 		}
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 		switch {
 		case event.Type == watch.Deleted:
-			delete(listed, key)
+			list.drop(keyOf(object))
 		case event.Type == watch.Bookmark && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":
-			items := make([]any, 0, len(listed))
-			for _, item := range listed {
-				items = append(items, item)
-			}
-			return r.replace(items, object.GetResourceVersion())
+			return r.replace(list, object.GetResourceVersion())
 		case event.Type != watch.Bookmark:
-			if listed[key], err = transformed(event.Object); err != nil {
-				return fmt.Errorf("reducing an object: %w", err)
+			if err := list.add(keyOf(object), event.Object); err != nil {
+				return err
 			}
 		}
 	}
 }
 
-// read fills the store page by page.
+// read fills the store page by page. A page that is too large is read again as smaller ones.
 func (r *runner) read(ctx context.Context) error {
-	pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) { return r.source.List(ctx, o) }))
-	pages.PageSize = pageSize
-	list, _, err := pages.ListWithAlloc(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
+	for {
+		tooLarge, err := r.readPages(ctx)
+		if !tooLarge || r.page == 1 {
+			return err
+		}
+		r.page = max(1, r.page/10)
 	}
-	objects, err := meta.ExtractListWithAlloc(list)
-	if err != nil {
-		return fmt.Errorf("reading a list: %w", err)
-	}
-	whole, err := meta.ListAccessor(list)
-	if err != nil {
-		return fmt.Errorf("reading the version of a list: %w", err)
-	}
-	items := make([]any, len(objects))
-	for i := range objects {
-		items[i] = objects[i]
-	}
-	return r.replace(items, whole.GetResourceVersion())
 }
 
-func (r *runner) replace(items []any, version string) error {
-	if err := r.store.Replace(items, version); err != nil {
+// readPages reads all pages, and returns whether one was too large.
+func (r *runner) readPages(ctx context.Context) (tooLarge bool, err error) {
+	list, options, version := r.newList(), metav1.ListOptions{Limit: r.page}, ""
+	for pages := (bounds.Pages{}); ; {
+		page, err := r.source.List(ctx, options)
+		if err != nil {
+			return bounds.IsTooMuch(err), err
+		}
+		whole, err := meta.ListAccessor(page)
+		if err != nil {
+			return false, fmt.Errorf("reading a list: %w", err)
+		}
+		if options.Continue == "" {
+			version = whole.GetResourceVersion()
+		}
+		before := list.read
+		if err := meta.EachListItemWithAlloc(page, list.addItem); err != nil {
+			return false, fmt.Errorf("reading a list: %w", err)
+		}
+		next := whole.GetContinue()
+		if err := pages.Next(list.read-before, next); err != nil {
+			return false, err
+		}
+		if next == "" {
+			return false, r.replace(list, version)
+		}
+		options.Continue = next
+	}
+}
+
+func (r *runner) replace(list *list, version string) error {
+	if err := r.store.Replace(slices.Collect(list.values()), version); err != nil {
 		return fmt.Errorf("taking over a list: %w", err)
 	}
 	r.version = version
+	r.source.Accounts.Note(r.name, nil)
 	return nil
 }
 
@@ -229,6 +245,9 @@ func (r *runner) follow(ctx context.Context, stream Stream) error {
 			utilruntime.HandleErrorWithContext(ctx, err, "Failed to store an object", "watch", r.name)
 		}
 		r.version, shown = object.GetResourceVersion(), true
+		if err := r.source.Account.Check(bounds.Amount{}, bounds.Amount{}); err != nil && event.Type != watch.Deleted && event.Type != watch.Bookmark {
+			return err
+		}
 	}
 }
 
@@ -249,13 +268,16 @@ func (r *runner) keep(event watch.Event) error {
 // objectOf returns the metadata of what an event shows, or the error that it is.
 func (r *runner) objectOf(event watch.Event) (metav1.Object, error) {
 	if event.Type == watch.Error {
-		return nil, apierrors.FromObject(event.Object)
+		if status, ok := event.Object.(*metav1.Status); ok {
+			answers.CutStatus(status)
+		}
+		return nil, bounds.Error(apierrors.FromObject(event.Object))
 	}
 	object, err := meta.Accessor(event.Object)
 	if err != nil {
 		return nil, fmt.Errorf("reading the event of a %T: %w", event.Object, err)
 	}
-	return object, nil
+	return object, bounds.Names(object)
 }
 
 // isEnd returns whether a stream has ended without a sign that events were lost.

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -100,7 +101,7 @@ func (m *member) source(t *testing.T) memberwatch.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return memberwatch.NewClient(client, nil).Typed(corev1.SchemeGroupVersion.WithResource("configmaps"), metav1.NamespaceAll)
+	return memberwatch.NewClient(client, nil, bounds.NewAccounts()).Typed(corev1.SchemeGroupVersion.WithResource("configmaps"), metav1.NamespaceAll)
 }
 
 // follow runs a watch, and returns its store. An object named bad has the store panic.
@@ -230,20 +231,116 @@ func TestLargeEvents(t *testing.T) {
 	m.expects(t, m.follow(t), want, streamed, request{Watch: "true", Version: "50"})
 }
 
-// TestAnEventHasABound: a member that never ends an event does not fill the memory.
+// TestAnEventHasABound: a member that never ends an event, or sends one with many values, does not fill the memory. The bytes of JSON are
+// counted by the transport, see package member.
 func TestAnEventHasABound(t *testing.T) {
-	page := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"7"},"items":[%s]}`, configMap("a", 3))
-	var sent atomic.Int64
-	endless := func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.WriteString(w, `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`)
-		for part := strings.Repeat("x", 1<<20); err == nil && r.Context().Err() == nil; sent.Add(1 << 20) {
-			_, err = io.WriteString(w, part)
+	protobuf := func(answer ...byte) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
+			_, _ = w.Write(answer)
 		}
 	}
-	m := startMember(t, endless, says(page))
-	m.expects(t, m.follow(t), map[string]string{"a": "3"}, streamed, request{}, request{Watch: "true", Version: "7"})
-	if n := sent.Load(); n > 32<<20 {
-		t.Errorf("%d bytes of an event were read", n)
+	values := strings.Repeat("{},", int(bounds.Event.Piece.Values))
+	again := []request{streamed, streamed, {Watch: "true", Version: "7"}}
+	good := says(event("ADDED", configMap("a", 3)), complete(7))
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){
+		"a length of 2 GB":       protobuf(0x7f, 0xff, 0xff, 0xff, 0),
+		"values in JSON":         says(event("ADDED", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":[`+values+`{}]}`)),
+		"a name":                 says(event("ADDED", configMap(strings.Repeat("x", bounds.NameBytes+1), 1))),
+		"an error with its text": says(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"` + strings.Repeat("x", 1<<20) + `"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			expected := again
+			answers := []func(http.ResponseWriter, *http.Request){answer, good}
+			if strings.HasPrefix(name, "an error") { // is no evidence of too much: pages are read
+				answers = []func(http.ResponseWriter, *http.Request){answer, refuses(http.StatusInternalServerError, metav1.StatusReasonInternalError), good}
+				expected = []request{streamed, {}, streamed, {Watch: "true", Version: "7"}}
+			}
+			m := startMember(t, answers...)
+			m.expects(t, m.follow(t), map[string]string{"a": "3"}, expected...)
+		})
+	}
+}
+
+// pageOf is a page of a list.
+func pageOf(next string, items ...string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"7","continue":%q},"items":[%s]}`, next, strings.Join(items, ","))
+}
+
+// TestPagesHaveAnEnd: a member whose lists have no end is listed again after a pause.
+func TestPagesHaveAnEnd(t *testing.T) {
+	unstreamed := refuses(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+	good := says(event("ADDED", configMap("a", 3)), complete(7))
+	m := startMember(t, unstreamed, says(pageOf("more", configMap("x", 1))), says(pageOf("more", configMap("x", 1))), good)
+	m.expects(t, m.follow(t), map[string]string{"a": "3"}, streamed, request{}, request{Continue: "more"}, streamed, request{Watch: "true", Version: "7"})
+	m = startMember(t, unstreamed, says(pageOf(strings.Repeat("x", bounds.TokenBytes+1))), good)
+	m.expects(t, m.follow(t), map[string]string{"a": "3"}, streamed, request{}, streamed, request{Watch: "true", Version: "7"})
+	answers, requests := []func(http.ResponseWriter, *http.Request){unstreamed}, []request{streamed, {}}
+	for i := range bounds.EmptyPages + 1 {
+		answers, requests = append(answers, says(pageOf(fmt.Sprint(i)))), append(requests, request{Continue: fmt.Sprint(i)})
+	}
+	m = startMember(t, append(answers, good)...)
+	m.expects(t, m.follow(t), map[string]string{"a": "3"}, append(requests[:len(requests)-1], streamed, request{Watch: "true", Version: "7"})...)
+}
+
+// TestAPageThatIsTooLargeIsReadInParts down to one object.
+func TestAPageThatIsTooLargeIsReadInParts(t *testing.T) {
+	large := pageOf("", `{"metadata":{"name":"x"},"data":[`+strings.Repeat("{},", int(bounds.Page.Piece.Values))+"{}]}")
+	m := startMember(t, refuses(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid), says(large), says(large), says(pageOf("more", configMap("a", 3))),
+		says(pageOf("", configMap("b", 3))))
+	m.expects(t, m.follow(t), map[string]string{"a": "3", "b": "3"}, streamed, request{}, request{}, request{}, request{Continue: "more"}, request{Watch: "true", Version: "7"})
+}
+
+// TestAMemberThatShowsTooMuch: what is kept of one kind has a bound in objects and in bytes, by all that keep some of it, in lists and in
+// watches. The watch ends and begins again, and what was shown stays.
+func TestAMemberThatShowsTooMuch(t *testing.T) {
+	row := bounds.Row{Sends: "configuration", Kept: bounds.Amount{Objects: 3, Bytes: 4 << 10}}
+	large := func(name string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":"5"},"data":{"a":%q}}`, name, strings.Repeat("x", 4<<10))
+	}
+	few := []string{event("ADDED", configMap("a", 1)), event("ADDED", configMap("b", 1))}
+	many := append(slices.Clone(few), event("ADDED", configMap("c", 1)), event("ADDED", configMap("d", 1)))
+	unstreamed := refuses(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+	for name, answers := range map[string][]func(http.ResponseWriter, *http.Request){
+		"objects of a list":        {says(append(many, complete(3))...)},
+		"objects of pages":         {unstreamed, says(pageOf("more", configMap("a", 1), configMap("b", 1))), says(pageOf("", configMap("c", 1), configMap("d", 1)))},
+		"objects of a watch":       {says(append(few, complete(3), event("MODIFIED", configMap("c", 4)), event("DELETED", configMap("x", 4)), event("MODIFIED", configMap("d", 4)))...)},
+		"bytes of a list":          {says(append(few, event("ADDED", large("c")), complete(3))...)},
+		"bytes of an object":       {says(append(few, complete(3), event("MODIFIED", large("a")))...)},
+		"bytes of one in its list": {says(event("ADDED", large("a")), complete(3))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := make(chan struct{})
+			m := startMember(t, append(answers, func(w http.ResponseWriter, r *http.Request) {
+				<-release
+				says(append(few, complete(9))...)(w, r)
+			})...)
+			source := m.source(t)
+			changes := make(chan struct{}, 100)
+			source.Accounts.OnChange(func() { changes <- struct{}{} })
+			store := memberwatch.NewStore(func(c *corev1.ConfigMap) (map[string]string, bool, error) { return c.Data, true, nil }, func(types.NamespacedName) {}, func() {})
+			group := memberwatch.NewGroup(t.Context())
+			t.Cleanup(func() { m.CloseClientConnections(); group.Close() })
+			stop := group.Follow("configmaps", source.Within(row), store)
+			<-changes
+			if got := source.Accounts.Excess()["configmaps"]; !strings.Contains(got, "too much of configuration") {
+				t.Errorf("the member has %q", got)
+			}
+			close(release)
+			<-changes
+			if got := source.Accounts.Excess(); len(got) > 0 {
+				t.Errorf("after a list that fits: %q", got)
+			}
+			if n := len(store.Keys(nil)); n != 2 || store.Held().Objects != 2 {
+				t.Errorf("%d objects are kept, %+v is counted", n, store.Held())
+			}
+			account := source.Within(row).Account
+			if account.Check(bounds.Amount{Objects: 1}, bounds.Amount{}) != nil || account.Check(bounds.Amount{Objects: 2}, bounds.Amount{}) == nil {
+				t.Error("the account has not the two objects of the store")
+			}
+			stop()
+			fleettest.Eventually(t, "what an ended watch kept is taken off", func() bool { return account.Check(row.Kept, bounds.Amount{}) == nil })
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -24,6 +26,16 @@ type Source struct {
 	Watch func(context.Context, metav1.ListOptions) (Stream, error)
 	// Lists bounds how many lists are read at a time, those of other sources included. Nil: there is no bound.
 	Lists *controlloop.Limiter
+	// Accounts are those of the member. Nil: what is shown has no bound.
+	Accounts *bounds.Accounts
+	// Account is that of what is kept. Nil: there is no bound.
+	Account *bounds.Account
+}
+
+// Within bounds what is kept of what a source shows.
+func (s Source) Within(row bounds.Row) Source {
+	s.Account = s.Accounts.Of(row, nil)
+	return s
 }
 
 // Stream is a watch that has begun. Its events are read and decoded by the goroutine that calls Next; a watch.Interface has another one for
@@ -36,17 +48,16 @@ type Stream interface {
 
 // Selecting changes the options of every list and watch.
 func Selecting(source Source, set func(*metav1.ListOptions)) Source {
-	return Source{
-		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			set(&o)
-			return source.List(ctx, o)
-		},
-		Watch: func(ctx context.Context, o metav1.ListOptions) (Stream, error) {
-			set(&o)
-			return source.Watch(ctx, o)
-		},
-		Lists: source.Lists,
+	list, begin := source.List, source.Watch
+	source.List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		set(&o)
+		return list(ctx, o)
 	}
+	source.Watch = func(ctx context.Context, o metav1.ListOptions) (Stream, error) {
+		set(&o)
+		return begin(ctx, o)
+	}
+	return source
 }
 
 // Filtered changes the events of a stream, and leaves out those for which change returns false.
@@ -73,9 +84,13 @@ func (f filtered) Next() (watch.Event, error) {
 }
 
 // FromClient is the source of a client that has a watch.Interface. Its watches have a goroutine more than those of a Client.
-func FromClient[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error), begin func(context.Context, metav1.ListOptions) (watch.Interface, error)) Source {
+func FromClient[L runtime.Object](
+	accounts *bounds.Accounts, list func(context.Context, metav1.ListOptions) (L, error),
+	begin func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) Source {
 	return Source{
-		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
+		Accounts: accounts,
+		List:     func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
 		Watch: func(ctx context.Context, o metav1.ListOptions) (Stream, error) {
 			running, err := begin(ctx, o)
 			if err != nil {
@@ -88,13 +103,20 @@ func FromClient[L runtime.Object](list func(context.Context, metav1.ListOptions)
 
 // Client lists and watches resources of any kind.
 type Client struct {
-	rest  rest.Interface
-	lists *controlloop.Limiter
+	rest     rest.Interface
+	lists    *controlloop.Limiter
+	accounts *bounds.Accounts
+	// large is held while a large answer or event is decoded: one at a time, since it takes many times its size then.
+	large *sync.Mutex
 }
 
-// NewClient returns a client that decodes the kinds of Kubernetes, and names them in errors. Lists are the limit of its sources.
-func NewClient(client rest.Interface, lists *controlloop.Limiter) Client {
-	return Client{client, lists}
+// largeBytes is what is large. Objects that people write are smaller, and are decoded side by side.
+const largeBytes = 256 << 10
+
+// NewClient returns a client that decodes the kinds of Kubernetes, and names them in errors. Lists are the limit of its sources, and the
+// accounts are those of the member.
+func NewClient(client rest.Interface, lists *controlloop.Limiter, accounts *bounds.Accounts) Client {
+	return Client{client, lists, accounts, &sync.Mutex{}}
 }
 
 // Typed has objects of Kubernetes' own kinds, which are requested as protobuf.
@@ -147,6 +169,16 @@ func (c Client) source(resource schema.GroupVersionResource, namespace, listed, 
 		path = append(path, "namespaces", namespace)
 	}
 	path = append(path, resource.Resource)
+	bounded := func(raw []byte, limit bounds.Limit) (runtime.Object, error) {
+		if err := bounds.Values(raw, limit); err != nil {
+			return nil, err
+		}
+		if len(raw) > largeBytes {
+			c.large.Lock()
+			defer c.large.Unlock()
+		}
+		return decode(raw)
+	}
 	request := func(accept string, o metav1.ListOptions) *rest.Request {
 		return c.rest.Get().AbsPath(path...).SetHeader("Accept", accept).VersionedParams(&o, scheme.ParameterCodec)
 	}
@@ -160,7 +192,7 @@ func (c Client) source(resource schema.GroupVersionResource, namespace, listed, 
 			if err != nil {
 				return nil, err
 			}
-			return decode(raw)
+			return bounded(raw, bounds.Page.Piece)
 		},
 		Watch: func(ctx context.Context, o metav1.ListOptions) (Stream, error) {
 			o.Watch = true
@@ -168,8 +200,8 @@ func (c Client) source(resource schema.GroupVersionResource, namespace, listed, 
 			if err != nil {
 				return nil, err
 			}
-			return newStream(body, decode), nil
+			return newStream(body, func(raw []byte) (runtime.Object, error) { return bounded(raw, bounds.Event.Piece) }), nil
 		},
-		Lists: c.lists,
+		Lists: c.lists, Accounts: c.accounts,
 	}
 }

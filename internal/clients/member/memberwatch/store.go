@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // Store keeps what is needed of the objects of one kind. client-go's stores keep whole objects, and do not compare them.
@@ -16,18 +18,48 @@ type Store[T any] struct {
 	Keep func(obj any) (T, bool, error)
 	// Same returns whether a change does not matter; the item stays as it is then. Default: semantic equality.
 	Same func(a, b T) bool
+	// Size is about how many bytes an item takes. Default: bounds.SizeOf, for items that share nothing large.
+	Size func(item T) int64
 	// Changed is called for every item that changed: before or after is nil if there was or is none. Optional. Like News it is
 	// called without locks, and must not block.
 	Changed func(key types.NamespacedName, before, after *T)
 	// News is called once after one or more items changed, and, with listed set, after every complete list. Optional.
 	News func(listed bool)
 
+	Holding
 	mu     sync.RWMutex
 	items  map[types.NamespacedName]T
 	synced bool
 }
 
-var _ cache.ReflectorStore = (*Store[int])(nil)
+var (
+	_ cache.ReflectorStore = (*Store[int])(nil)
+	_ reducing             = (*Store[int])(nil)
+)
+
+// reduced is what Store.Reduce returns.
+type reduced[T any] struct {
+	key  types.NamespacedName
+	item T
+}
+
+// Reduce returns what is kept of an object of a list.
+func (s *Store[T]) Reduce(object any) (any, bounds.Amount, error) {
+	key, item, needed, err := s.read(object)
+	if err != nil || !needed {
+		return nil, bounds.Amount{}, err
+	}
+	return reduced[T]{key, item}, s.takes(key, item), nil
+}
+
+// takes is what an item takes with its key.
+func (s *Store[T]) takes(key types.NamespacedName, item T) bounds.Amount {
+	size := func(item T) int64 { return bounds.SizeOf(item) }
+	if s.Size != nil {
+		size = s.Size
+	}
+	return bounds.Amount{Objects: 1, Bytes: bounds.SizeOf(key) + size(item)}
+}
 
 // Of is Store.Keep for objects of a type.
 func Of[O, T any](keep func(O) (T, bool, error)) func(obj any) (T, bool, error) {
@@ -78,6 +110,10 @@ func (s *Store[T]) Update(obj any) error {
 	}
 	s.items[key] = item
 	s.mu.Unlock()
+	if existed {
+		s.Change(bounds.Amount{}.Minus(s.takes(key, before)))
+	}
+	s.Change(s.takes(key, item))
 	s.changed(key, before, existed, &item)
 	s.news(false)
 	return nil
@@ -88,7 +124,7 @@ func (s *Store[T]) Delete(obj any) error {
 	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj
 	}
-	key, err := keyOf(obj)
+	key, err := keyOfAny(obj)
 	if err != nil {
 		return err
 	}
@@ -117,9 +153,14 @@ func (s *Store[T]) Replace(list []any, _ string) error {
 			items[key], changes[key] = item, item
 		}
 	}
+	sum := bounds.Amount{}
+	for key, item := range items {
+		sum = sum.Plus(s.takes(key, item))
+	}
 	s.mu.Lock()
 	s.items, s.synced = items, true
 	s.mu.Unlock()
+	s.Change(sum.Minus(s.Held()))
 	for key, item := range changes {
 		old, existed := before[key]
 		s.changed(key, old, existed, &item)
@@ -137,18 +178,21 @@ func (s *Store[T]) Replace(list []any, _ string) error {
 func (s *Store[T]) Resync() error { return nil }
 
 func (s *Store[T]) read(obj any) (key types.NamespacedName, item T, needed bool, err error) {
-	if key, err = keyOf(obj); err == nil {
+	if r, ok := obj.(reduced[T]); ok {
+		return r.key, r.item, true, nil
+	}
+	if key, err = keyOfAny(obj); err == nil {
 		item, needed, err = s.Keep(obj)
 	}
 	return key, item, needed, err
 }
 
-func keyOf(obj any) (types.NamespacedName, error) {
+func keyOfAny(obj any) (types.NamespacedName, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
 		return types.NamespacedName{}, fmt.Errorf("storing a %T: %w", obj, err)
 	}
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, nil
+	return keyOf(object), nil
 }
 
 func (s *Store[T]) remove(key types.NamespacedName) {
@@ -157,6 +201,7 @@ func (s *Store[T]) remove(key types.NamespacedName) {
 	delete(s.items, key)
 	s.mu.Unlock()
 	if existed {
+		s.Change(bounds.Amount{}.Minus(s.takes(key, before)))
 		s.changed(key, before, true, nil)
 		s.news(false)
 	}

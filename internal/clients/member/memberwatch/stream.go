@@ -10,46 +10,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
-const (
-	// maxFrame bounds an event, as client-go does: a member that never ends one would take all memory.
-	maxFrame = 16 << 20
-	// keptBuffer bounds the buffer that a stream keeps while it waits for the next event.
-	keptBuffer = 4 << 10
-)
+// keptBuffer bounds the buffer that a stream keeps while it waits for the next event.
+const keptBuffer = 4 << 10
 
 // stream reads the events of a response: JSON, or protobuf with the length before each event. A length that begins with a brace would be
 // 2 GB, so the first byte distinguishes the two. Between two events a stream has a small buffer only. Those of client-go stay as large as
 // the largest event.
 type stream struct {
 	body   io.ReadCloser
-	unread io.Reader // what of body is not read yet, up to the bound of the next event
-	bound  *bounded
+	unread io.Reader // what of body is not read yet
 	begun  bool
 	json   *json.Decoder // nil for protobuf
 	decode func([]byte) (runtime.Object, error)
 }
 
+// newStream returns the stream of a body that has a bound for each event.
 func newStream(body io.ReadCloser, decode func([]byte) (runtime.Object, error)) *stream {
-	bound := &bounded{Reader: body, left: maxFrame}
-	return &stream{body: body, unread: bound, bound: bound, decode: decode}
-}
-
-// bounded fails after a number of bytes.
-type bounded struct {
-	io.Reader
-	left int
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("an event of a watch has more than %d bytes", maxFrame)
-	}
-	n, err := b.Reader.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
+	return &stream{body: body, unread: body, decode: decode}
 }
 
 // Close implements Stream.
@@ -57,7 +38,6 @@ func (s *stream) Close() { _ = s.body.Close() } // nothing is lost: it is not re
 
 // Next implements Stream.
 func (s *stream) Next() (watch.Event, error) {
-	s.bound.left = maxFrame
 	if !s.begun {
 		first := make([]byte, 1)
 		if _, err := io.ReadFull(s.unread, first); err != nil {
@@ -100,8 +80,8 @@ func (s *stream) readProtobuf() (event metav1.WatchEvent, err error) {
 		return event, err
 	}
 	size := binary.BigEndian.Uint32(length[:])
-	if size > maxFrame-4 {
-		return event, fmt.Errorf("an event of a watch has %d bytes, more than %d", size, maxFrame)
+	if err := bounds.Event.Piece.Check(int64(size)); err != nil {
+		return event, err
 	}
 	frame := make([]byte, size)
 	if _, err := io.ReadFull(s.unread, frame); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
@@ -58,7 +61,10 @@ type objects struct {
 	lost     func() uint64 // how many requests to the member got no answer so far
 	seed     maphash.Seed
 	codec    *Codec
+	ordered  func(work types.NamespacedName) bool
+	read     func(keys ...types.NamespacedName) // has objects read in full
 
+	memberwatch.Holding
 	mu     sync.RWMutex
 	items  map[types.NamespacedName]kept
 	byWork map[types.NamespacedName][]types.NamespacedName
@@ -71,6 +77,7 @@ type objects struct {
 
 type kept struct {
 	raw     []byte // compressed
+	head    bool   // raw is the head of the object
 	version string
 	work    types.NamespacedName
 	owned   uint64
@@ -82,21 +89,38 @@ type kept struct {
 var _ cache.ReflectorStore = (*objects)(nil)
 
 func newObjects(config Config, resource schema.GroupVersionResource) *objects {
+	if config.Ordered == nil {
+		config.Ordered = func(types.NamespacedName) bool { return true }
+	}
 	return &objects{
+		ordered: config.Ordered, read: func(...types.NamespacedName) {},
 		cluster: config.Cluster, resource: resource, control: config.ControlPlane, changed: config.Changed, lost: config.Lost, seed: maphash.MakeSeed(),
 		codec: config.Codec,
 		items: map[types.NamespacedName]kept{}, byWork: map[types.NamespacedName][]types.NamespacedName{},
 	}
 }
 
-// Transformer makes the reflector drop what is not kept as soon as it reads it.
-func (o *objects) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) {
-		if u, ok := obj.(*unstructured.Unstructured); ok {
-			o.control.Trim(u)
-		}
-		return obj, nil
+// listedObject is what Reduce returns.
+type listedObject struct {
+	key  types.NamespacedName
+	item kept
+}
+
+// Reduce returns what is kept of an object of a list.
+func (o *objects) Reduce(obj any) (any, bounds.Amount, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, bounds.Amount{}, fmt.Errorf("keeping a %T: not an object", obj)
 	}
+	item, err := o.keep(u)
+	key := keyOf(u)
+	return listedObject{key, item}, item.takes(key), err
+}
+
+// takes is what an item takes with its key.
+func (k kept) takes(key types.NamespacedName) bounds.Amount {
+	const each = 256 // of the two maps, and of the item itself
+	return bounds.Amount{Objects: 1, Bytes: int64(each + len(k.raw) + len(key.Namespace) + len(key.Name) + len(k.work.Namespace) + len(k.work.Name))}
 }
 
 // Add implements cache.ReflectorStore.
@@ -121,12 +145,13 @@ func (o *objects) put(obj any, answer bool) error {
 	}
 	o.mu.Lock()
 	old, existed := o.items[key]
-	if existed && !newer(version, old.version) {
+	if existed && !newer(version, old.version) && (item.head || !old.head) {
 		o.mu.Unlock()
 		return nil
 	}
 	o.set(key, item)
 	o.mu.Unlock()
+	o.complete(key, item)
 	change := o.difference(key, old, item, existed)
 	change.Disowned = change.Disowned && !answer // the fields that we own are other ones since we wrote them
 	o.changed(change)
@@ -139,7 +164,7 @@ func (o *objects) passed(key types.NamespacedName, version string, answer bool) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old, existed := o.items[key]
-	known := existed && !newer(version, old.version)
+	known := existed && !old.head && !newer(version, old.version)
 	overtaken := answer && !existed && !newer(version, o.seen)
 	if !answer {
 		o.seen = version
@@ -162,6 +187,26 @@ func (o *objects) set(key types.NamespacedName, item kept) {
 	o.unset(key)
 	o.items[key] = item
 	o.byWork[item.work] = append(o.byWork[item.work], key)
+	o.Change(item.takes(key))
+}
+
+// complete has an object read of which only the head is kept, if its Work has appeared meanwhile.
+func (o *objects) complete(key types.NamespacedName, item kept) {
+	if item.head && o.isOrdered(item.work) {
+		o.read(key)
+	}
+}
+
+// isOrdered returns whether a Work is one of this cluster.
+func (o *objects) isOrdered(work types.NamespacedName) bool {
+	return work.Namespace == workv1alpha1.ExecutionNamespace(o.cluster) && o.ordered(work)
+}
+
+// heads are the objects of a Work of which only the heads are kept.
+func (o *objects) heads(work types.NamespacedName) []types.NamespacedName {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(o.byWork[work]), func(key types.NamespacedName) bool { return !o.items[key].head })
 }
 
 // unset drops an item. The lock is held.
@@ -171,6 +216,7 @@ func (o *objects) unset(key types.NamespacedName) {
 		return
 	}
 	delete(o.items, key)
+	o.Change(bounds.Amount{}.Minus(item.takes(key)))
 	rest := slices.DeleteFunc(o.byWork[item.work], func(k types.NamespacedName) bool { return k == key })
 	if len(rest) == 0 {
 		delete(o.byWork, item.work)
@@ -203,15 +249,15 @@ func (o *objects) Delete(obj any) error {
 func (o *objects) Replace(list []any, version string) error {
 	items := make(map[types.NamespacedName]kept, len(list))
 	for _, obj := range list {
-		u, ok := obj.(*unstructured.Unstructured)
+		reduced, ok := obj.(listedObject)
 		if !ok {
-			return fmt.Errorf("keeping a %T: not an object", obj)
+			var err error
+			if obj, _, err = o.Reduce(obj); err != nil {
+				return err
+			}
+			reduced, _ = obj.(listedObject)
 		}
-		item, err := o.keep(u)
-		if err != nil {
-			return err
-		}
-		items[keyOf(u)] = item
+		items[reduced.key] = reduced.item
 	}
 	lost := o.lost()
 	o.mu.Lock()
@@ -222,6 +268,7 @@ func (o *objects) Replace(list []any, version string) error {
 			items[key] = old // the answer to a write of ours that came after the list
 		}
 	}
+	o.Change(bounds.Amount{}.Minus(o.Held()))
 	o.items = make(map[types.NamespacedName]kept, len(items))
 	o.byWork = make(map[types.NamespacedName][]types.NamespacedName, len(items))
 	for key, item := range items {
@@ -232,8 +279,9 @@ func (o *objects) Replace(list []any, version string) error {
 	o.onSync = nil
 	o.mu.Unlock()
 	for key, item := range items {
+		o.complete(key, item)
 		old, existed := before[key]
-		if existed && old.version == item.version && (old.lost == lost || bytes.Equal(old.raw, item.raw)) {
+		if existed && old.version == item.version && old.head == item.head && (old.lost == lost || bytes.Equal(old.raw, item.raw)) {
 			continue
 		}
 		change := o.difference(key, old, item, existed)
@@ -258,17 +306,54 @@ func (o *objects) Replace(list []any, version string) error {
 // Resync implements cache.ReflectorStore.
 func (o *objects) Resync() error { return nil }
 
+// keep returns what is kept of an object. Of one whose Work is not one of this cluster it is the head: whoever may write in the member
+// may name any Work.
 func (o *objects) keep(u *unstructured.Unstructured) (kept, error) {
-	o.control.Trim(u) // a plain list does not go through the Transformer
+	o.control.Trim(u)
+	fields := o.control.OurFields(u)
+	item := kept{
+		version: u.GetResourceVersion(), work: o.control.WorkOf(u), lost: o.lost(), owned: ownership.Ownership(o.seed, fields),
+		values: ownership.Values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.LastAppliedAnnotation]),
+	}
+	if max(len(item.work.Namespace), len(item.work.Name)) > bounds.NameBytes {
+		item.work = types.NamespacedName{}
+	}
+	if item.head = !o.isOrdered(item.work); item.head {
+		u = o.headOf(u, item.work)
+	}
 	raw, err := u.MarshalJSON()
 	if err != nil {
 		return kept{}, fmt.Errorf("encoding %s %s: %w", u.GetKind(), keyOf(u), err)
 	}
-	fields := o.control.OurFields(u)
-	return kept{
-		raw: o.codec.compress(raw), version: u.GetResourceVersion(), work: o.control.WorkOf(u), lost: o.lost(), owned: ownership.Ownership(o.seed, fields),
-		values: ownership.Values(o.seed, fields, u.Object), record: maphash.String(o.seed, u.GetAnnotations()[workv1alpha1.LastAppliedAnnotation]),
-	}, nil
+	item.raw = o.codec.compress(raw)
+	return item, nil
+}
+
+// headOf returns what identifies an object, and whose it is.
+func (o *objects) headOf(u *unstructured.Unstructured, work types.NamespacedName) *unstructured.Unstructured {
+	head := &unstructured.Unstructured{Object: map[string]any{}}
+	head.SetAPIVersion(bounds.Cut(u.GetAPIVersion(), 2*bounds.NameBytes))
+	head.SetKind(bounds.Cut(u.GetKind(), bounds.NameBytes))
+	head.SetNamespace(u.GetNamespace())
+	head.SetName(u.GetName())
+	head.SetUID(u.GetUID())
+	head.SetResourceVersion(u.GetResourceVersion())
+	head.SetCreationTimestamp(u.GetCreationTimestamp())
+	head.SetDeletionTimestamp(u.GetDeletionTimestamp())
+	head.SetLabels(map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue})
+	annotations := map[string]string{workv1alpha1.WorkNamespaceAnnotation: work.Namespace, workv1alpha1.WorkNameAnnotation: work.Name}
+	if id, identified := u.GetAnnotations()[workv1alpha1.ControlPlaneAnnotation]; identified {
+		annotations[workv1alpha1.ControlPlaneAnnotation] = bounds.Cut(id, bounds.NameBytes)
+	} else if other := o.control.Other(u); other != "" {
+		annotations[workv1alpha1.ControlPlaneAnnotation] = bounds.Cut(other, bounds.NameBytes)
+	}
+	head.SetAnnotations(annotations)
+	if o.control.OurFields(u) != nil {
+		_ = unstructured.SetNestedSlice(head.Object, []any{map[string]any{ // metadata is a map
+			"manager": o.control.Manager(), "operation": string(metav1.ManagedFieldsOperationApply), "fieldsV1": map[string]any{},
+		}}, "metadata", "managedFields")
+	}
+	return head
 }
 
 func (o *objects) difference(key types.NamespacedName, old, item kept, existed bool) Change {
@@ -278,7 +363,7 @@ func (o *objects) difference(key types.NamespacedName, old, item kept, existed b
 		if old.work != item.work {
 			change.Previously = old.work
 		}
-		change.Rewound = !newer(item.version, old.version)
+		change.Rewound = !newer(item.version, old.version) && !(old.head && old.version == item.version)
 	}
 	return change
 }
@@ -287,12 +372,12 @@ func (o *objects) loss(key types.NamespacedName, old kept) Change {
 	return Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: old.work, Gone: true}
 }
 
-// lookup decodes a fresh copy of an object.
-func (o *objects) lookup(key types.NamespacedName) (*unstructured.Unstructured, bool) {
+// lookup decodes a fresh copy of an object. Of one of which only the head is kept, it is that or, without heads, nothing.
+func (o *objects) lookup(key types.NamespacedName, heads bool) (*unstructured.Unstructured, bool) {
 	o.mu.RLock()
 	item, ok := o.items[key]
 	o.mu.RUnlock()
-	if !ok {
+	if !ok || item.head && !heads {
 		return nil, false
 	}
 	raw, err := o.codec.decompress(item.raw)

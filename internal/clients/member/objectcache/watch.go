@@ -2,19 +2,24 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
@@ -38,6 +43,13 @@ type Config struct {
 	Group *memberwatch.Group
 	// Changed is called for every change. It must not block.
 	Changed func(Change)
+	// Ordered returns whether a Work is one of this cluster. It is a function because the Works are in the caches of the host. Default: every
+	// one is.
+	Ordered func(work types.NamespacedName) bool
+	// Get reads an object from the member. Required with Ordered.
+	Get func(ctx context.Context, resource schema.GroupVersionResource, key types.NamespacedName) (*unstructured.Unstructured, error)
+	// Account is that of all that is kept. Nil: it has no bound.
+	Account *bounds.Account
 	// Lost returns how many requests to the member got no answer so far.
 	Lost         func() uint64
 	ControlPlane ownership.ControlPlane
@@ -102,13 +114,23 @@ func (c *Cache) Hold(holder string, resources ...schema.GroupVersionResource) {
 func (c *Cache) Release(holder string) { c.Hold(holder) }
 
 // Lookup returns a managed object as the watch received it last, without the field ownership of others. The copy belongs to
-// the caller. It is not found unless its resource is held.
+// the caller. It is not found unless its resource is held, nor if its Work is not one of this cluster; see Head.
 func (c *Cache) Lookup(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, bool) {
 	o := c.objects(resource)
 	if o == nil {
 		return nil, false
 	}
-	return o.lookup(types.NamespacedName{Namespace: namespace, Name: name})
+	return o.lookup(types.NamespacedName{Namespace: namespace, Name: name}, false)
+}
+
+// Head is Lookup for objects of any Work. Of one whose Work is not one of this cluster it has the names, the uid, the times, the Work and
+// whether this control plane owns fields of it, and nothing else.
+func (c *Cache) Head(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, bool) {
+	o := c.objects(resource)
+	if o == nil {
+		return nil, false
+	}
+	return o.lookup(types.NamespacedName{Namespace: namespace, Name: name}, true)
 }
 
 // HasSynced returns whether what Lookup does not find did not exist when the watch began.
@@ -133,15 +155,68 @@ func (c *Cache) WhenSynced(resource schema.GroupVersionResource, f func()) {
 	}
 }
 
-// Owned lists what is watched and belongs to a Work by its annotations.
-func (c *Cache) Owned(work types.NamespacedName) []*unstructured.Unstructured {
-	var found []*unstructured.Unstructured
+// Owned lists what is watched and belongs to a Work by its annotations. It is not complete if only the head of an object is kept: the Work
+// has appeared just now, and the object is being read.
+func (c *Cache) Owned(work types.NamespacedName) (found []*unstructured.Unstructured, complete bool) {
+	complete = true
 	for _, p := range c.Places(work) {
 		if obj, ok := c.Lookup(p.Resource, p.Object.Namespace, p.Object.Name); ok {
+			found = append(found, obj)
+		} else if _, headed := c.Head(p.Resource, p.Object.Namespace, p.Object.Name); headed {
+			complete = false
+		}
+	}
+	return found, complete
+}
+
+// Heads lists the heads of what is watched and belongs to a Work by its annotations, whether there is such a Work or not.
+func (c *Cache) Heads(work types.NamespacedName) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, p := range c.Places(work) {
+		if obj, ok := c.Head(p.Resource, p.Object.Namespace, p.Object.Name); ok {
 			found = append(found, obj)
 		}
 	}
 	return found
+}
+
+// Appeared has the objects of a Work read in full of which only the heads are kept. It does not block.
+func (c *Cache) Appeared(work types.NamespacedName) {
+	for _, o := range c.watched() {
+		if keys := o.heads(work); len(keys) > 0 {
+			o.read(keys...)
+		}
+	}
+}
+
+// readAgain is how long the first pause is before an object is read again, and readTimes how often it is read: a member that is away is
+// listed again once it is back.
+const (
+	readAgain = time.Second
+	readTimes = 5
+)
+
+// fill reads objects from the member.
+func (c *Cache) fill(ctx context.Context, o *objects, keys []types.NamespacedName) {
+	for _, key := range keys {
+		var failure error
+		err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: readAgain, Factor: 2, Steps: readTimes}, func(ctx context.Context) (bool, error) {
+			object, err := c.config.Get(ctx, o.resource, key)
+			if apierrors.IsNotFound(err) {
+				return true, nil // the watch shows that
+			}
+			if failure = err; err != nil {
+				return false, nil
+			}
+			if object.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {
+				return true, nil
+			}
+			return true, o.put(object, true)
+		})
+		if err != nil && ctx.Err() == nil {
+			utilruntime.HandleErrorWithContext(ctx, errors.Join(err, failure), "Failed to read an object", "cluster", c.config.Cluster, "resource", o.resource, "object", key)
+		}
+	}
 }
 
 // AddWritten stores an object from the answer to a write of ours, so that Lookup finds it before the watch shows it. The
@@ -229,6 +304,9 @@ func (c *Cache) start(resource schema.GroupVersionResource) *running {
 		c.running = map[schema.GroupVersionResource]*running{}
 	}
 	store := newObjects(c.config, resource)
+	store.read = func(keys ...types.NamespacedName) {
+		c.config.Group.Go(func(ctx context.Context) { c.fill(ctx, store, keys) })
+	}
 	r := &running{objects: store, stop: c.config.Group.Follow(c.config.Cluster+"/"+resource.Resource, c.source(resource, store), store)}
 	c.running[resource] = r
 	return r
@@ -266,5 +344,6 @@ func (c *Cache) source(resource schema.GroupVersionResource, store *objects) mem
 		store.listed(err)
 		return list, err
 	}
+	all.Account = c.config.Account
 	return memberwatch.Selecting(all, func(options *metav1.ListOptions) { options.LabelSelector = managedOnly })
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -60,6 +61,13 @@ func schemaIDs(raw []byte) (map[string]string, error) {
 		} `json:"paths"`
 	}
 	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil, err
+	}
+	sum := bounds.Amount{}
+	for path := range index.Paths {
+		sum = sum.Plus(bounds.Amount{Objects: 1, Bytes: int64(len(path))})
+	}
+	if err := bounds.Kinds.Check(sum); err != nil {
 		return nil, err
 	}
 	ids := make(map[string]string, len(index.Paths))

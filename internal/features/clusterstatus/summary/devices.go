@@ -57,8 +57,10 @@ type deviceName struct {
 // again, since the classes of a device are found when its slice is read. Changed is called for all other changes.
 func NewDevices(classesChanged, changed func()) *Devices {
 	return &Devices{
-		changed:    changed,
-		Classes:    &memberwatch.Store[*deviceClass]{Keep: memberwatch.Of(readClass), Same: sameClass, News: func(bool) { classesChanged() }},
+		changed: changed,
+		Classes: &memberwatch.Store[*deviceClass]{
+			Keep: memberwatch.Of(readClass), Same: sameClass, Size: (*deviceClass).size, News: func(bool) { classesChanged() },
+		},
 		OldClasses: newOldClasses(changed),
 	}
 }
@@ -94,6 +96,16 @@ func readClass(c *resourcev1.DeviceClass) (*deviceClass, bool, error) {
 		}
 	}
 	return class, true, nil
+}
+
+// size is about how many bytes a class takes: a compiled selector takes many times its text.
+func (c *deviceClass) size() int64 {
+	const compiled, each = 100, 16 << 10
+	total := int64(0)
+	for _, text := range c.expressions {
+		total += each + compiled*int64(len(text))
+	}
+	return total
 }
 
 func sameClass(a, b *deviceClass) bool { return slices.Equal(a.expressions, b.expressions) }

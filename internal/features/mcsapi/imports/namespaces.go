@@ -18,6 +18,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // namespaces watches which namespaces members have: a service is imported where its namespace is. Members are watched only while
@@ -121,7 +122,7 @@ func (n *namespaces) sync(cluster string) {
 		return struct{}{}, namespace.DeletionTimestamp == nil, nil
 	}, func(namespace types.NamespacedName) { n.enqueue(namespace.Name) }, func() { n.enqueue("") })
 	n.members[cluster] = memberNamespaces{conn, memberwatch.Start(n.watches, cluster+"/namespaces",
-		conn.Patient().Metadata(exportwork.Namespaces, metav1.NamespaceAll), store)}
+		conn.Patient().Metadata(exportwork.Namespaces, metav1.NamespaceAll).Within(bounds.Namespaces), store)}
 }
 
 // has returns whether a member has a namespace, and whether that is known.

@@ -20,11 +20,14 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 )
 
-// maxDriftAnswer is how many bytes an agent may answer: full Episodes have some 8 MB.
-const maxDriftAnswer = 16 << 20
+// readDrift reads the record of an agent.
+func readDrift(ctx context.Context, from io.Reader) (objects []fleetv1alpha1.DriftedObject, err error) {
+	return objects, json.NewDecoder(bounds.NewMeter(ctx, from, bounds.DriftAnswer.Piece, nil, false)).Decode(&objects)
+}
 
 // AgentDrift returns what reads the episodes of drift of an agent, through its tunnel: nothing is written for it, and it is never old.
 func AgentDrift(tunnels *tunnel.Tunnels) func(context.Context, *clusterv1alpha1.Cluster) ([]fleetv1alpha1.DriftedObject, error) {
@@ -45,8 +48,8 @@ func AgentDrift(tunnels *tunnel.Tunnels) func(context.Context, *clusterv1alpha1.
 		if response.StatusCode != http.StatusOK {
 			return nil, fmt.Errorf("its agent has no record: it answers %s", response.Status)
 		}
-		var objects []fleetv1alpha1.DriftedObject
-		if err := json.NewDecoder(io.LimitReader(response.Body, maxDriftAnswer)).Decode(&objects); err != nil {
+		objects, err := readDrift(ctx, response.Body)
+		if err != nil {
 			return nil, fmt.Errorf("reading the record of its agent: %w", err)
 		}
 		return drift.Accept(cluster.Name, objects), nil

@@ -118,7 +118,10 @@ func (w *Writer) object(ctx context.Context, t target, desired *unstructured.Uns
 	if try.recorded && len(try.before.Conflicts) == 0 && w.lagging(t, try.before, observed, cached) {
 		return try.before, nil
 	}
+	_, present := t.Conn.Head(t.Resource, t.Object.Namespace, t.Object.Name)
 	switch {
+	case !cached && present: // it names another Work, or this one has appeared just now
+		return w.examine(ctx, try)
 	case !cached && !(t.ReadFirst && !t.Conn.HasSynced(t.Resource)):
 		return w.create(ctx, try)
 	case !cached, t.Conn.ControlPlane().OurFields(observed) == nil, t.Conn.ControlPlane().Other(observed) != "":

@@ -109,7 +109,8 @@ func isUnserved(err error) bool {
 // removeAt removes the object at a place.
 func (w *Writer) removeAt(ctx context.Context, t target, id ssa.Identity, terms Terms) error {
 	live, cached := t.Conn.Lookup(t.Resource, t.Object.Namespace, t.Object.Name)
-	if !cached && t.Conn.HasSynced(t.Resource) {
+	_, present := t.Conn.Head(t.Resource, t.Object.Namespace, t.Object.Name)
+	if !present && t.Conn.HasSynced(t.Resource) {
 		w.Results.Forget(t.Place)
 		return nil // what we wrote is in the cache at once, and what is not managed is not ours
 	}

@@ -20,6 +20,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -154,7 +155,7 @@ func (c *namespaceContents) count(ctx context.Context, k listable) {
 		return
 	}
 	options := metav1.ListOptions{Limit: pageSize}
-	for {
+	for pages := (bounds.Pages{}); ; {
 		if c.done() {
 			return
 		}
@@ -169,6 +170,10 @@ func (c *namespaceContents) count(ctx context.Context, k listable) {
 		}
 		for i := range page.Items {
 			c.add(ctx, k, &page.Items[i])
+		}
+		if err := pages.Next(len(page.Items), page.Continue); err != nil {
+			c.fail(k, err)
+			return
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
 			return
