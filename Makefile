@@ -82,6 +82,11 @@ soak: build ## Do what users do and what fails, by a seed, for as long as told: 
 	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_SOAK=$(or $(FOR),$(if $(FAULTS),,10m)) FLAGSHIP_SOAK_FAULTS=$(FAULTS) FLAGSHIP_SOAK_SEED=$(SEED) \
 		$(GO) test -vet=off -v -count=1 -timeout 24h ./test/soak
 
+.PHONY: hostile
+hostile: build ## Have the API servers of two members do harm, by a seed, for as long as told: make hostile FOR=1h, and SEED=1 to repeat a run.
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_HOSTILE=$(or $(FOR),1h) FLAGSHIP_HOSTILE_SEED=$(SEED) \
+		$(GO) test -vet=off -v -count=1 -timeout 24h -run TestAHostileMember ./test/attacks
+
 .PHONY: test-unit
 test-unit: ## Run the tests that start no server.
 	$(SUITE) unit $(PACKAGES)
