@@ -23,6 +23,7 @@ func Validate(cluster *Cluster) field.ErrorList {
 func validate(cluster *Cluster) field.ErrorList {
 	errs := ValidateName(cluster.Name, field.NewPath("metadata", "name"))
 	errs = append(errs, ValidateApplyAs(cluster.Annotations)...)
+	errs = append(errs, ValidateExports(cluster.Annotations)...)
 	return append(errs, validateSpec(&cluster.Spec, field.NewPath("spec"))...)
 }
 

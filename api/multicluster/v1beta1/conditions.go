@@ -28,6 +28,7 @@ const (
 	ExportReasonExported = "Exported"
 	ExportReasonPending  = "Pending"
 	ExportReasonFailed   = "Failed"
+	ExportReasonRefused  = "Refused"
 
 	ExportReasonNoConflicts = "NoConflicts"
 
@@ -80,6 +81,11 @@ func ExportPending(generation int64, message string) metav1.Condition {
 // ExportFailed reports why the Service is not exported.
 func ExportFailed(generation int64, message string) metav1.Condition {
 	return condition(ExportReady, metav1.ConditionFalse, ExportReasonFailed, message, generation)
+}
+
+// ExportRefused reports why the control plane does not take the Service to any cluster.
+func ExportRefused(generation int64, message string) metav1.Condition {
+	return condition(ExportReady, metav1.ConditionFalse, ExportReasonRefused, message, generation)
 }
 
 // NoConflicts reports that all clusters that export the service agree.

@@ -1,11 +1,14 @@
 package v1alpha1
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // ValidateMultiClusterService returns what is wrong with names in a
@@ -18,6 +21,9 @@ func ValidateMultiClusterService(service *MultiClusterService) field.ErrorList {
 		for _, problem := range validation.IsDNS1123Label(service.Name) {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), service.Name, "it is the name of a Service: "+problem))
 		}
+	}
+	if workv1alpha1.ReservedService(service.Namespace, service.Name) {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "namespace"), ReservedServiceMessage(service.Namespace, service.Name)))
 	}
 	spec, path := &service.Spec, field.NewPath("spec")
 	for i, port := range spec.Ports {
@@ -47,6 +53,11 @@ func ValidateMultiClusterService(service *MultiClusterService) field.ErrorList {
 		errs = append(errs, validateClusterNames(names, func(i int) *field.Path { return path.Child(name).Index(i).Child("name") })...)
 	}
 	return errs
+}
+
+// ReservedServiceMessage says why a MultiClusterService for a reserved Service has no effect.
+func ReservedServiceMessage(namespace, name string) string {
+	return fmt.Sprintf("Service %s/%s belongs to its cluster and is not shared: use another namespace and name", namespace, name)
 }
 
 func validateClusterNames(names []string, at func(int) *field.Path) field.ErrorList {

@@ -18,9 +18,9 @@ func TestValidateMultiClusterService(t *testing.T) {
 		return list
 	}
 	for reason, tc := range map[string]struct {
-		name string
-		spec spec
-		want string // in the error; empty means none
+		namespace, name string
+		spec            spec
+		want            string // in the error; empty means none
 	}{
 		"nothing but a type": {},
 		"everything at once": {spec: spec{
@@ -29,6 +29,8 @@ func TestValidateMultiClusterService(t *testing.T) {
 			ProviderClusters: clusters("a", "b"), ConsumerClusters: clusters("b", "c-1"),
 			ServiceProvisionClusters: []string{"a"}, ServiceConsumptionClusters: []string{"b"},
 		}},
+		"what belongs to a cluster is not shared": {namespace: "kube-system", want: "metadata.namespace: Forbidden"},
+		"nor is the Service of an API server":     {namespace: "default", name: "kubernetes", want: "metadata.namespace: Forbidden"},
 		"a Service has no dots in its name":       {name: "a.b", want: "metadata.name"},
 		"nor more than 63 characters":             {name: strings.Repeat("a", 64), want: "metadata.name"},
 		"a port's name is a label":                {spec: spec{Ports: []networkingv1alpha1.ExposurePort{{Name: "HTTP", Port: 80}}}, want: "spec.ports[0].name"},
@@ -43,7 +45,7 @@ func TestValidateMultiClusterService(t *testing.T) {
 			if tc.name == "" {
 				tc.name = "web"
 			}
-			service := &networkingv1alpha1.MultiClusterService{ObjectMeta: metav1.ObjectMeta{Name: tc.name}, Spec: tc.spec}
+			service := &networkingv1alpha1.MultiClusterService{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.name}, Spec: tc.spec}
 			err := networkingv1alpha1.ValidateMultiClusterService(service).ToAggregate()
 			switch {
 			case tc.want == "" && err != nil:

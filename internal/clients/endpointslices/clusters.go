@@ -3,10 +3,13 @@ package endpointslices
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -65,4 +68,31 @@ func (c Clusters) Expired(clusters []*clusterv1alpha1.Cluster, name string) (exp
 	}
 	left = c.Grace() - c.Clock.Since(ready.LastTransitionTime.Time)
 	return left <= 0, max(left, 0)
+}
+
+// CheckOwner returns an error if an endpoint of a cluster has an address that is known to be another's: that of its API server.
+func CheckOwner(clusters []*clusterv1alpha1.Cluster, name string, slice *discoveryv1.EndpointSlice) error {
+	theirs, own := map[netip.Addr]string{}, netip.Addr{}
+	for _, cluster := range clusters {
+		location, err := url.Parse(cluster.Spec.APIEndpoint)
+		if err != nil {
+			continue
+		}
+		switch address, err := netip.ParseAddr(location.Hostname()); {
+		case err != nil: // a name, or none
+		case cluster.Name == name:
+			own = address.Unmap()
+		default:
+			theirs[address.Unmap()] = cluster.Name
+		}
+	}
+	delete(theirs, own) // Several may be reached at one address, such as that of a proxy.
+	for i := range slice.Endpoints {
+		for _, text := range slice.Endpoints[i].Addresses {
+			if address, err := netip.ParseAddr(text); err == nil && theirs[address] != "" {
+				return fmt.Errorf("EndpointSlice %s/%s of cluster %s has the address of the API server of cluster %s", slice.Namespace, slice.Name, name, theirs[address])
+			}
+		}
+	}
+	return nil
 }

@@ -92,7 +92,7 @@ func everything[O client.Object]() handler.TypedEventHandler[O, reconcile.Reques
 	})
 }
 
-// clusterChanges lets events of clusters pass that come, go, or become ready or not. At the start every object is enqueued anyway.
+// clusterChanges lets events of clusters pass that come, go, become ready or not, or may export another number of Services. At the start every object is enqueued anyway.
 func clusterChanges() predicate.TypedPredicate[*clusterv1alpha1.Cluster] {
 	type cluster = *clusterv1alpha1.Cluster
 	ready := func(c cluster) bool {
@@ -101,7 +101,8 @@ func clusterChanges() predicate.TypedPredicate[*clusterv1alpha1.Cluster] {
 	return predicate.TypedFuncs[cluster]{
 		CreateFunc: func(e ctrlevent.TypedCreateEvent[cluster]) bool { return !e.IsInInitialList },
 		UpdateFunc: func(e ctrlevent.TypedUpdateEvent[cluster]) bool {
-			return ready(e.ObjectOld) != ready(e.ObjectNew) || (e.ObjectOld.DeletionTimestamp == nil) != (e.ObjectNew.DeletionTimestamp == nil)
+			const limit = clusterv1alpha1.ExportLimitAnnotation
+			return ready(e.ObjectOld) != ready(e.ObjectNew) || e.ObjectOld.Annotations[limit] != e.ObjectNew.Annotations[limit] || (e.ObjectOld.DeletionTimestamp == nil) != (e.ObjectNew.DeletionTimestamp == nil)
 		},
 	}
 }

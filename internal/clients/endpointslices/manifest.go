@@ -37,7 +37,10 @@ func Collected(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		Endpoints:   make([]discoveryv1.Endpoint, 0, len(slice.Endpoints)),
 	}
 	// The label of headless Services makes proxies ignore slices that are for DNS only.
-	for _, key := range []string{discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, corev1.IsHeadlessService} {
+	if _, headless := slice.Labels[corev1.IsHeadlessService]; headless {
+		out.Labels[corev1.IsHeadlessService] = ""
+	}
+	for _, key := range []string{discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy} {
 		if value, ok := slice.Labels[key]; ok {
 			out.Labels[key] = value
 		}
@@ -66,11 +69,14 @@ func Dispatched(slice *discoveryv1.EndpointSlice, name string, expired bool) *di
 }
 
 // DistinctName is the name of a provider's slice in other clusters: the given name, which begins with that of the provider. If the
-// name of another cluster is the first part of the provider's, as with "eu" and "eu-west", two slices could have one name, so a hash
-// is added; also if the name is too long.
+// name of one cluster is the first part of another's, as with "eu" and "eu-west", two slices could have one name, so a hash is added to
+// those of the longer one, and to those of the shorter one that begin with the rest; also if the name is too long.
 func DistinctName(name, provider, slice string, registered []string) string {
 	const longest = 253
-	ambiguous := slices.ContainsFunc(registered, func(other string) bool { return strings.HasPrefix(provider, other+"-") })
+	ambiguous := slices.ContainsFunc(registered, func(other string) bool {
+		rest, longer := strings.CutPrefix(other, provider+"-")
+		return strings.HasPrefix(provider, other+"-") || longer && strings.HasPrefix(slice, rest+"-")
+	})
 	if !ambiguous && len(name) <= longest {
 		return name
 	}
@@ -85,6 +91,26 @@ func Encode(slice *discoveryv1.EndpointSlice) ([]byte, error) {
 		return nil, fmt.Errorf("encoding EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, err)
 	}
 	return raw, nil
+}
+
+// DecodeRecord returns the slice of a record, reduced to what project keeps. A member's agent writes its records itself, so that nothing in
+// one is certain.
+func DecodeRecord(raw []byte, project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
+	if len(raw) > MaxSliceBytes {
+		return nil, fmt.Errorf("an EndpointSlice has %d bytes, and may have %d", len(raw), MaxSliceBytes)
+	}
+	slice, err := Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	reduced := project(slice)
+	if reduced == nil || slice.Kind != TypeMeta.Kind {
+		return nil, fmt.Errorf("%s %s/%s is no EndpointSlice of a Service of its cluster", slice.Kind, slice.Namespace, slice.Name)
+	}
+	if err := Check(reduced); err != nil {
+		return nil, fmt.Errorf("EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, err)
+	}
+	return reduced, nil
 }
 
 // Decode returns the slice of a manifest.

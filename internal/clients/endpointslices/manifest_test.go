@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 )
 
@@ -112,11 +113,13 @@ func TestSliceNames(t *testing.T) {
 	if got := name("member1", "web-x"); got != "member1-web-x" {
 		t.Errorf("name is %s, want the contract's", got)
 	}
-	if got := name("eu", "west-web"); got != "eu-west-web" {
+	if got := name("eu", "web"); got != "eu-web" {
 		t.Errorf("name is %s: no name is the first part of eu", got)
 	}
+	// A slice of eu that is called as the name of one of eu-west goes on.
+	forged := strings.TrimPrefix(name("eu-west", "web"), "eu-")
 	seen := map[string]string{}
-	for _, of := range [][2]string{{"eu", "west-web"}, {"eu-west", "web"}, {"eu", "west-web-2"}, {"eu-west", "web-2"}, {"eu", long}, {"eu-west", long}, {"member1", long}} {
+	for _, of := range [][2]string{{"eu", forged}, {"eu", "west-web"}, {"eu-west", "web"}, {"eu", "west-web-2"}, {"eu-west", "web-2"}, {"eu", long}, {"eu-west", long}, {"member1", long}} {
 		name := name(of[0], of[1])
 		if other, taken := seen[name]; taken {
 			t.Errorf("%v and %s are both called %s", of, other, name)
@@ -125,5 +128,55 @@ func TestSliceNames(t *testing.T) {
 			t.Errorf("the name of %v has %d characters", of, len(name))
 		}
 		seen[name] = strings.Join(of[:], "/")
+	}
+}
+
+// TestRecordsAreReduced: the agent of a member writes its records itself, with what a slice has that means something to other clusters.
+func TestRecordsAreReduced(t *testing.T) {
+	forged := full()
+	forged.TypeMeta = TypeMeta
+	forged.OwnerReferences, forged.Finalizers = []metav1.OwnerReference{{Kind: "Node", Name: "node-1"}}, []string{"a/b"}
+	forged.Labels[corev1.IsHeadlessService] = "not a value"
+	got := must(DecodeRecord(must(Encode(forged)), Collected))
+	if diff := cmp.Diff(Collected(full()), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for reason, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"another kind":              func(s *discoveryv1.EndpointSlice) { s.Kind = "Secret" },
+		"it came from elsewhere":    func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = dispatchedManagers[0] },
+		"an address of the machine": func(s *discoveryv1.EndpointSlice) { s.Endpoints[1].Addresses = []string{"::1"} },
+		"many bytes": func(s *discoveryv1.EndpointSlice) {
+			s.Annotations = map[string]string{"a": strings.Repeat("x", MaxSliceBytes)}
+		},
+	} {
+		wrong := full()
+		wrong.TypeMeta = TypeMeta
+		change(wrong)
+		if _, err := DecodeRecord(must(Encode(wrong)), Collected); err == nil {
+			t.Errorf("%s, and it is read", reason)
+		}
+	}
+}
+
+// TestCheckOwner: a cluster has no endpoint at the API server of another.
+func TestCheckOwner(t *testing.T) {
+	cluster := func(name, endpoint string) *clusterv1alpha1.Cluster {
+		return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clusterv1alpha1.ClusterSpec{APIEndpoint: endpoint}}
+	}
+	clusters := []*clusterv1alpha1.Cluster{
+		cluster("a", "https://192.0.2.1:6443"), cluster("b", "https://192.0.2.2:6443"), cluster("c", "https://[2001:db8::3]:6443"), cluster("d", ""),
+		cluster("e", "https://192.0.2.9/a"), cluster("f", "https://192.0.2.9/b"), cluster("g", "https://g.example.com"),
+	}
+	for _, c := range []struct {
+		name, address string
+		refused       bool
+	}{
+		{"a", "192.0.2.1", false}, {"a", "192.0.2.2", true}, {"b", "2001:db8::3", true}, {"d", "192.0.2.1", true}, {"a", "10.0.0.1", false},
+		{"e", "192.0.2.9", false}, {"a", "192.0.2.9", true},
+	} {
+		slice := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.7"}}, {Addresses: []string{c.address}}}}
+		if err := CheckOwner(clusters, c.name, slice); (err != nil) != c.refused {
+			t.Errorf("%s in cluster %s: %v", c.address, c.name, err)
+		}
 	}
 }

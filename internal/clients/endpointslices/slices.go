@@ -40,7 +40,7 @@ func (s Scope) selector() string {
 
 // Slice is what a watch keeps of a slice. The zero value stands for a slice that does not exist.
 type Slice struct {
-	// Raw is the manifest of its record.
+	// Raw is the manifest of its record; nil for a slice that Check refuses.
 	Raw       []byte
 	Service   types.NamespacedName
 	Endpoints int
@@ -65,7 +65,14 @@ func NewSlices(project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSli
 		if wanted == nil {
 			return Slice{}, false, nil
 		}
-		raw, err := Encode(wanted)
+		var raw []byte
+		var err error
+		if Check(wanted) == nil {
+			raw, err = Encode(wanted)
+		}
+		if len(raw) > MaxSliceBytes {
+			raw = nil
+		}
 		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 		return Slice{Raw: raw, Service: service, Endpoints: len(slice.Endpoints)}, true, err
 	}, changed, listed)

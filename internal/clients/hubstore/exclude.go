@@ -40,15 +40,8 @@ func excludedKind(gk schema.GroupKind) bool {
 	return excludedKinds[gk] || ownGroups.Has(gk.Group)
 }
 
-// ReservedNamespace returns whether a namespace belongs to the control plane or to
-// Kubernetes itself: nothing in it is a template, nor is it one.
-func ReservedNamespace(name string) bool {
-	switch name {
-	case "karmada-system", "karmada-cluster", "flagship-system":
-		return true
-	}
-	return strings.HasPrefix(name, "karmada-es-") || strings.HasPrefix(name, "kube-")
-}
+// ReservedNamespace is workv1alpha1.ReservedNamespace: nothing in such a namespace is a template, nor is it one.
+func ReservedNamespace(name string) bool { return workv1alpha1.ReservedNamespace(name) }
 
 // InEveryMember returns whether a definition is one of exports and imports. The control plane brings these to every member
 // itself, in Works that have the names a binding's would have.

@@ -104,9 +104,12 @@ func (r *reconciler) read(ctx context.Context, mcs *networkingv1alpha1.MultiClus
 	if s.service, err = r.service(ctx, client.ObjectKeyFromObject(mcs)); err != nil {
 		return s, 0, err
 	}
-	if s.service == nil {
+	switch {
+	case workv1alpha1.ReservedService(mcs.Namespace, mcs.Name):
+		s.obstacle = networkingv1alpha1.ReservedServiceMessage(mcs.Namespace, mcs.Name)
+	case s.service == nil:
 		s.obstacle = fmt.Sprintf("Service %s/%s does not exist: create it", mcs.Namespace, mcs.Name)
-	} else {
+	default:
 		s.obstacle = mismatch(mcs.Spec.Ports, s.service)
 	}
 	if s.works, err = mcswork.ListOf(ctx, r.client, client.ObjectKeyFromObject(mcs)); err != nil {
@@ -146,9 +149,10 @@ func (r *reconciler) binding(ctx context.Context, service types.NamespacedName) 
 }
 
 // expose claims and binds the Service and registers the providers. With an obstacle, what is there stays and nothing is added. Without
-// a Service nothing of it is needed anywhere; propagate deletes its binding.
+// a Service nothing of it is needed anywhere; propagate deletes its binding. Of a reserved Service no endpoints are exchanged; copies
+// that an earlier version made stay, since members may need them.
 func (r *reconciler) expose(ctx context.Context, s *serviceState) error {
-	if s.service == nil {
+	if s.service == nil || workv1alpha1.ReservedService(s.mcs.Namespace, s.mcs.Name) {
 		return hubclient.DeleteWorks(ctx, r.client, s.works...)
 	}
 	if s.obstacle != "" {

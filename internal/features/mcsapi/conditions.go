@@ -41,6 +41,8 @@ func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Co
 	case !given:
 		set(multiclusterv1beta1.ExportPending(export.Generation, "The control plane has not reconciled the export yet"))
 		return conditions
+	case verdict.Refused != "":
+		return refusedConditions(export, verdict.Refused, now, valid)
 	case verdict.Obstacles != "":
 		set(multiclusterv1beta1.Exported(export.Generation, "The service is exported, but not everywhere: "+verdict.Obstacles))
 	default:
@@ -51,5 +53,16 @@ func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Co
 	} else {
 		set(multiclusterv1beta1.NoConflicts(export.Generation))
 	}
+	return conditions
+}
+
+// refusedConditions are the conditions of an export that is not taken to any cluster, others' included. Whether it is valid may not be known.
+func refusedConditions(export *multiclusterv1beta1.ServiceExport, why string, now time.Time, valid ...metav1.Condition) []metav1.Condition {
+	conditions := export.DeepCopy().Status.Conditions
+	for _, c := range append(valid, multiclusterv1beta1.ExportRefused(export.Generation, why)) {
+		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		meta.SetStatusCondition(&conditions, c)
+	}
+	meta.RemoveStatusCondition(&conditions, multiclusterv1beta1.ExportConflict)
 	return conditions
 }

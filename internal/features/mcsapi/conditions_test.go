@@ -40,6 +40,7 @@ func TestExportConditions(t *testing.T) {
 		"all agree":        {service, noted(`{}`), []string{"Conflict=False/NoConflicts", "Ready=True/Exported", "Valid=True/Valid"}},
 		"they differ": {service, noted(`{"reasons":["PortConflict","TypeConflict"],"message":"m"}`),
 			[]string{"Conflict=True/PortConflict,TypeConflict", "Ready=True/Exported", "Valid=True/Valid"}},
+		"refused":        {service, noted(`{"refused":"not here"}`), []string{"Ready=False/Refused", "Valid=True/Valid"}},
 		"not everywhere": {service, noted(`{"obstacles":"cluster b: there is another"}`), []string{"Conflict=False/NoConflicts", "Ready=True/Exported", "Valid=True/Valid"}},
 	}
 	for reason, c := range cases {

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
@@ -106,7 +110,14 @@ func newExporter(works cache.Cache, deps Deps) *exporter {
 func (e *exporter) Start(ctx context.Context) error {
 	e.watches = memberwatch.NewGroup(ctx)
 	defer e.watches.Close()
-	_, stop, err := hubclient.Follow(ctx, e.cache, func(before, after *workv1alpha1.Work, _ bool) { e.workChanged(cmp.Or(after, before)) })
+	_, stop, err := hubclient.Follow(ctx, e.cache, func(before, after *workv1alpha1.Work, _ bool) {
+		e.workChanged(cmp.Or(after, before))
+		if before != nil && after != nil && isRefused(before) != isRefused(after) {
+			if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(after.Namespace); ok {
+				e.exports.Add(cluster, slicesOf(exportwork.ServiceOf(after)))
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -137,6 +148,17 @@ func (e *exporter) workChanged(work *workv1alpha1.Work) {
 
 // definition is the key to enqueue a member whose connection, or whose Work with the definition of exports, changed.
 var definition = types.NamespacedName{Name: "*"}
+
+// slicesOf is the key to enqueue the slices of an export, which the control plane refused, or does not refuse any more.
+func slicesOf(export types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: export.Namespace, Name: definition.Name + export.Name}
+}
+
+// isRefused returns whether the control plane refuses the export of a record, which may be nil.
+func isRefused(record *workv1alpha1.Work) bool {
+	verdict, given := exportwork.ReadVerdict(record)
+	return given && verdict.Refused != ""
+}
 
 // sync starts or stops the watch of exports in a member. It starts after the first attempt to apply the definition of exports there.
 func (e *exporter) sync(ctx context.Context, cluster string) error {
@@ -175,7 +197,10 @@ func (e *exporter) delivered(ctx context.Context, cluster string) (bool, error) 
 	return work != nil && endpointslices.AppliedResult(work) != "", err
 }
 
-// syncNamespaces watches exactly the namespaces of a member that have exports.
+// maxNamespaces is in how many namespaces of a member exports are watched: each costs two watches.
+const maxNamespaces = 250
+
+// syncNamespaces watches exactly the namespaces of a member that have exports, except those that are reserved or too many.
 func (e *exporter) syncNamespaces(cluster string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,7 +210,9 @@ func (e *exporter) syncNamespaces(cluster string) {
 	}
 	wanted := map[string]bool{}
 	for _, export := range m.exports.Keys(nil) {
-		wanted[export.Namespace] = true
+		if !workv1alpha1.ReservedNamespace(export.Namespace) {
+			wanted[export.Namespace] = true
+		}
 	}
 	for name, namespace := range m.namespaces {
 		if !wanted[name] {
@@ -193,8 +220,8 @@ func (e *exporter) syncNamespaces(cluster string) {
 			delete(m.namespaces, name)
 		}
 	}
-	for name := range wanted {
-		if m.namespaces[name] != nil {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if m.namespaces[name] != nil || len(m.namespaces) >= maxNamespaces {
 			continue
 		}
 		listed := func() { e.exports.Add(cluster, everything) }
@@ -289,13 +316,28 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 	case definition:
 		return 0, e.sync(ctx, cluster)
 	}
-	export, service, certain := e.read(cluster, key)
-	if !certain {
-		return 0, nil // The export is enqueued again when it is certain.
+	if name, ofSlices := strings.CutPrefix(key.Name, definition.Name); ofSlices {
+		return 0, e.enqueueSlices(ctx, cluster, types.NamespacedName{Namespace: key.Namespace, Name: name})
 	}
 	record, err := hubclient.GetWork(ctx, e.client, exportwork.ExportKey(cluster, key))
 	if err != nil {
 		return 0, err
+	}
+	if export, refusal, err := e.refusal(ctx, cluster, key, record); err != nil || refusal != "" {
+		if err != nil {
+			return 0, err
+		}
+		if record != nil { // An earlier version made it.
+			if err := errors.Join(hubclient.DeleteWorks(ctx, e.client, record), e.enqueueSlices(ctx, cluster, key)); err != nil {
+				return 0, err
+			}
+		}
+		// Others of the member may have gone when it is looked at again.
+		return refusedAgain, e.setConditions(ctx, cluster, export, refusedConditions(export, refusal, e.clock.Now()))
+	}
+	export, service, certain := e.read(cluster, key)
+	if !certain {
+		return 0, nil // The export is enqueued again when it is certain.
 	}
 	valid := metav1.Condition{}
 	if export != nil {
@@ -328,6 +370,40 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 	return 0, e.setConditions(ctx, cluster, export, exportConditions(export, valid, record, e.clock.Now()))
 }
 
+// refusedAgain is when an export is looked at again of which nothing is recorded.
+const refusedAgain = time.Minute
+
+// refusal returns an export of which nothing is recorded, and why. The control plane refuses others; see the verdict.
+func (e *exporter) refusal(ctx context.Context, cluster string, key types.NamespacedName, record *workv1alpha1.Work) (export *multiclusterv1beta1.ServiceExport, why string, err error) {
+	m, namespace := e.watched(cluster, key.Namespace)
+	if m == nil {
+		return nil, "", nil
+	}
+	export, exists, _ := m.exports.Get(key)
+	switch {
+	case !exists:
+		return nil, "", nil
+	case workv1alpha1.ReservedService(key.Namespace, key.Name):
+		return export, exportwork.ReservedMessage(key), nil
+	case namespace == nil && e.full(m):
+		return export, fmt.Sprintf("This cluster has exports in more than %d namespaces: delete some", maxNamespaces), nil
+	case record != nil:
+		return nil, "", nil
+	}
+	records, err := exportwork.ListExports(ctx, e.client, cluster)
+	if err != nil || len(records) < clusterv1alpha1.MaxExportRecords {
+		return nil, "", err
+	}
+	return export, fmt.Sprintf("This cluster has more than %d exports: delete some", clusterv1alpha1.MaxExportRecords), nil
+}
+
+// full returns whether as many namespaces of a member are watched as may be.
+func (e *exporter) full(m *exporting) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(m.namespaces) >= maxNamespaces
+}
+
 // setConditions writes the conditions of an export, if they differ. If others wrote to the export meanwhile, nothing is written; the
 // event of their write enqueues the export again.
 func (e *exporter) setConditions(ctx context.Context, cluster string, export *multiclusterv1beta1.ServiceExport, conditions []metav1.Condition) error {
@@ -357,9 +433,24 @@ func (e *exporter) reconcileEndpoints(ctx context.Context, cluster string, key t
 		return 0, err
 	}
 	slice, certain := e.readSlice(cluster, key)
+	if slice.Raw != nil {
+		record, err := hubclient.GetWork(ctx, e.client, exportwork.ExportKey(cluster, slice.Service))
+		if err != nil {
+			return 0, err
+		}
+		if isRefused(record) {
+			slice = endpointslices.Slice{}
+		}
+	}
 	switch {
 	case !certain: // The slice is enqueued again when it is.
 		return 0, nil
+	case slice.Raw != nil && existing == nil:
+		records, err := exportwork.ListRecordsOf(ctx, e.client, cluster, slice.Service)
+		if err != nil || len(records) > endpointslices.MaxSlices { // with that of the export
+			return 0, err
+		}
+		fallthrough
 	case slice.Raw != nil:
 		return 0, endpointslices.Write(ctx, e.client, existing, exportwork.EndpointsRecord(cluster, slice.Service, key, slice.Raw, existing))
 	case existing != nil:
@@ -373,6 +464,9 @@ func (e *exporter) readSlice(cluster string, key types.NamespacedName) (slice en
 	m, namespace := e.watched(cluster, key.Namespace)
 	if m == nil {
 		return slice, false
+	}
+	if workv1alpha1.ReservedNamespace(key.Namespace) {
+		return slice, true
 	}
 	if namespace == nil { // While it has an export, it is about to be watched.
 		here := m.exports.Keys(func(export *multiclusterv1beta1.ServiceExport) bool { return export.Namespace == key.Namespace })

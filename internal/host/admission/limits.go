@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
@@ -128,10 +130,10 @@ func (l *Limits) namespace(ctx context.Context, a admission.Attributes) error {
 		before = old.GetAnnotations()
 	}
 	after := object.GetAnnotations()
-	if !changes(before, after, workv1alpha1.ObjectLimitAnnotation) && !changes(before, after, workv1alpha1.SizeLimitAnnotation) {
+	if !slices.ContainsFunc(operatorsAnnotations, func(key string) bool { return changes(before, after, key) }) {
 		return nil
 	}
-	if errs := l.validate(after); len(errs) > 0 {
+	if errs := append(l.validate(after), clusterv1alpha1.ValidateExports(after)...); len(errs) > 0 {
 		return invalid(a.GetKind().GroupKind(), a.GetName(), errs)
 	}
 	decision, _, err := l.authorizer.Authorize(ctx, authorizer.AttributesRecord{
@@ -143,8 +145,13 @@ func (l *Limits) namespace(ctx context.Context, a admission.Attributes) error {
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("checking the right to update namespaces: %w", err))
 	}
-	return admission.NewForbidden(a, fmt.Errorf("the annotations %s and %s hold the limits of the namespace: user %q needs the right to update namespaces from a ClusterRoleBinding",
-		workv1alpha1.ObjectLimitAnnotation, workv1alpha1.SizeLimitAnnotation, a.GetUserInfo().GetName()))
+	return admission.NewForbidden(a, fmt.Errorf("the annotations %s hold the limits of the namespace: user %q needs the right to update namespaces from a ClusterRoleBinding",
+		strings.Join(operatorsAnnotations, ", "), a.GetUserInfo().GetName()))
+}
+
+// operatorsAnnotations of a Namespace bound what is stored in it, and who exports from it.
+var operatorsAnnotations = []string{
+	workv1alpha1.ObjectLimitAnnotation, workv1alpha1.SizeLimitAnnotation, clusterv1alpha1.ExportersAnnotation, clusterv1alpha1.ExportLimitAnnotation,
 }
 
 func changes(before, after map[string]string, key string) bool {

@@ -303,6 +303,11 @@ func (c *collector) record(ctx context.Context, cluster string, key types.Namesp
 		}
 		return 0, hubclient.DeleteWorks(ctx, c.client, existing)
 	}
+	if existing == nil {
+		if full, err := c.full(ctx, owner); err != nil || full {
+			return time.Minute, err // Others may have gone then.
+		}
+	}
 	c.metrics.Endpoints.Set(within(cluster, key), slice.Endpoints)
 	desired := mcswork.Collected(cluster, mcswork.OwnerLabelsOn(owner), key, slice.Raw, existing)
 	_, err = endpointslices.WriteOwn(ctx, c.client, &c.own, existing, desired)
@@ -310,4 +315,16 @@ func (c *collector) record(ctx context.Context, cluster string, key types.Namesp
 		return backoff.Conflict, nil
 	}
 	return 0, err
+}
+
+// full returns whether as many slices of a Service of a member are recorded as may be. An agent has no index of Works by their Service.
+func (c *collector) full(ctx context.Context, registration *workv1alpha1.Work) (bool, error) {
+	works, err := hubclient.ListWorks(ctx, c.client, client.InNamespace(registration.Namespace), client.MatchingLabels(mcswork.OwnerLabelsOn(registration)))
+	records := 0
+	for _, w := range works {
+		if mcswork.IsCollected(w) {
+			records++
+		}
+	}
+	return records >= endpointslices.MaxSlices, err
 }

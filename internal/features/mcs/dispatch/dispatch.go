@@ -156,7 +156,9 @@ func (d *dispatcher) dispatch(ctx context.Context, key types.NamespacedName) (re
 	names := endpointslices.Names(registered)
 	provider, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
 	exposed := exposure.Of(&mcs.Spec, names)
-	if !slices.Contains(exposed.Providers, provider) {
+	owner := mcswork.OwnerOf(record)
+	if !slices.Contains(exposed.Providers, provider) || workv1alpha1.ReservedService(owner.Namespace, owner.Name) ||
+		endpointslices.CheckOwner(registered, provider, slice) != nil {
 		return reconcile.Result{}, d.withdraw(ctx, key, works)
 	}
 	expired, left := d.clusters.Expired(registered, provider)
@@ -181,9 +183,9 @@ func sliceIn(record *workv1alpha1.Work) (slice *discoveryv1.EndpointSlice, intac
 	if !mcswork.IsCollected(record) || len(record.Spec.Workload.Manifests) != 1 {
 		return nil, false
 	}
-	slice, err := endpointslices.Decode(record.Spec.Workload.Manifests[0].Raw)
+	slice, err := endpointslices.DecodeRecord(record.Spec.Workload.Manifests[0].Raw, endpointslices.Collected)
 	owner := mcswork.OwnerOf(record)
-	return slice, err == nil && slice.Kind == endpointslices.TypeMeta.Kind && client.ObjectKeyFromObject(slice) == endpointslices.SliceOf(record) &&
+	return slice, err == nil && client.ObjectKeyFromObject(slice) == endpointslices.SliceOf(record) &&
 		slice.Namespace == owner.Namespace && slice.Labels[discoveryv1.LabelServiceName] == owner.Name
 }
 

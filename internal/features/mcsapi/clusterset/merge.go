@@ -17,8 +17,8 @@ import (
 type Export struct {
 	// Cluster is where it is.
 	Cluster string
-	// Created is when its ServiceExport was made.
-	Created time.Time
+	// Recorded is when the control plane first stored its record, by the clock of the control plane.
+	Recorded time.Time
 	// Labels and Annotations are those for the imports.
 	Labels, Annotations map[string]string
 	// Service is the spec of the Service.
@@ -62,12 +62,12 @@ func (s Service) Messages() string {
 	return strings.Join(messages, ". ")
 }
 
-// Merge returns what exports add up to. There has to be at least one.
+// Merge returns what exports that Check accepts add up to. There has to be at least one.
 func Merge(exports []Export) Service {
 	exports = slices.Clone(exports)
 	slices.SortFunc(exports, func(a, b Export) int {
-		// By the clocks of the members, as the specification of ServiceExports has it: one that is off decides a conflict, and nothing else.
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Cluster, b.Cluster))
+		// The creationTimestamp of a ServiceExport, which KEP-1645 names, is what its cluster says.
+		return cmp.Or(a.Recorded.Compare(b.Recorded), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	oldest := exports[0]
 	merged := Service{
@@ -76,7 +76,7 @@ func Merge(exports []Export) Service {
 			Ports:                 ports(exports),
 			SessionAffinity:       affinityOf(oldest),
 			SessionAffinityConfig: affinityConfig(oldest),
-			IPFamilies:            families(exports),
+			IPFamilies:            slices.Clone(oldest.Service.IPFamilies),
 			InternalTrafficPolicy: oldest.Service.InternalTrafficPolicy,
 			TrafficDistribution:   oldest.Service.TrafficDistribution,
 		},
@@ -122,7 +122,7 @@ func conflicts(exports []Export) []Conflict {
 	note(alike, property{multiclusterv1beta1.SessionAffinityConfigConflict, "session affinity timeouts", timeoutText})
 	note(exports, property{multiclusterv1beta1.InternalTrafficPolicyConflict, "internal traffic policies", policyText})
 	note(exports, property{multiclusterv1beta1.TrafficDistributionConflict, "traffic distributions", distributionText})
-	if len(shared(exports)) == 0 {
+	if slices.ContainsFunc(exports, func(e Export) bool { return lacksFamily(e, exports[0]) }) {
 		note(exports, property{multiclusterv1beta1.IPFamilyConflict, "IP families", familiesText})
 	}
 	note(exports, property{multiclusterv1beta1.LabelsConflict, "exported labels", func(e Export) string { return keyed(e.Labels) }})
@@ -134,6 +134,10 @@ func conflicts(exports []Export) []Conflict {
 func decision(reason multiclusterv1beta1.ConflictReason, followed, oldest string) string {
 	if reason == multiclusterv1beta1.PortConflict {
 		return fmt.Sprintf("using those of all clusters, and where two have one name or number that of the oldest export, which is in cluster %s", oldest)
+	}
+	const longest = 256 // labels and annotations may have more
+	if len(followed) > longest {
+		followed = strings.ToValidUTF8(followed[:longest], "") + "…"
 	}
 	return fmt.Sprintf("using %q from the oldest export, in cluster %s", cmp.Or(followed, "none"), oldest)
 }
@@ -149,7 +153,7 @@ func ports(exports []Export) []multiclusterv1beta1.ServicePort {
 	for _, e := range exports {
 		for _, p := range portsOf(e) {
 			at := place{p.Protocol, p.Port}
-			if names[p.Name] || places[at] {
+			if names[p.Name] || places[at] || len(union) == maxUnion {
 				continue
 			}
 			names[p.Name], places[at] = true, true
@@ -224,30 +228,12 @@ func distributionText(e Export) string {
 	return ""
 }
 
-// families are those in which every exporting cluster serves, in the order of the oldest: a client that uses one of them
-// reaches all endpoints. If there are none, those of the oldest.
-func families(exports []Export) []corev1.IPFamily {
-	if all := shared(exports); len(all) > 0 {
-		return all
-	}
-	return slices.Clone(exports[0].Service.IPFamilies)
-}
-
-// shared are the families of all exports. One without families is ignored.
-func shared(exports []Export) []corev1.IPFamily {
-	var common []corev1.IPFamily
-	found := false
-	for _, e := range exports {
-		own := e.Service.IPFamilies
-		switch {
-		case len(own) == 0:
-		case !found:
-			common, found = slices.Clone(own), true
-		default:
-			common = slices.DeleteFunc(common, func(f corev1.IPFamily) bool { return !slices.Contains(own, f) })
-		}
-	}
-	return common
+// lacksFamily returns whether a client may reach the import in a family in which it does not reach the endpoints of a cluster. One without
+// families is ignored.
+func lacksFamily(e, oldest Export) bool {
+	return len(e.Service.IPFamilies) > 0 && slices.ContainsFunc(oldest.Service.IPFamilies, func(f corev1.IPFamily) bool {
+		return !slices.Contains(e.Service.IPFamilies, f)
+	})
 }
 
 func familiesText(e Export) string {
@@ -268,12 +254,14 @@ func keyed(pairs map[string]string) string {
 	return strings.Join(list, ",")
 }
 
-// carried leaves out keys that mean something to the control plane: a label of an export must not say whose an object is.
+// carried leaves out keys that mean something to the control plane, to this API or to kubectl: a label of an export must not say whose an
+// object is.
 func carried(pairs map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range pairs {
 		domain, _, _ := strings.Cut(key, "/")
-		if domain != "karmada.io" && !strings.HasSuffix(domain, ".karmada.io") {
+		reserved := slices.ContainsFunc(reservedDomains, func(own string) bool { return domain == own || strings.HasSuffix(domain, "."+own) })
+		if !reserved {
 			kept[key] = value
 		}
 	}
@@ -282,3 +270,5 @@ func carried(pairs map[string]string) map[string]string {
 	}
 	return kept
 }
+
+var reservedDomains = []string{"karmada.io", "flagship.io", "multicluster.kubernetes.io", "multicluster.x-k8s.io", "kubectl.kubernetes.io"}

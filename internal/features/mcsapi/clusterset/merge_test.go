@@ -18,7 +18,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // export is the Service web as a cluster exports it, so many minutes after the start.
 func export(cluster string, minute int, edits ...func(*clusterset.Export)) clusterset.Export {
 	e := clusterset.Export{
-		Cluster: cluster, Created: start.Add(time.Duration(minute) * time.Minute),
+		Cluster: cluster, Recorded: start.Add(time.Duration(minute) * time.Minute),
 		Service: corev1.ServiceSpec{
 			ClusterIP: "10.0.0.1", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, SessionAffinity: corev1.ServiceAffinityNone,
 			Ports: []corev1.ServicePort{port("http", 80, corev1.ProtocolTCP)},
@@ -126,9 +126,9 @@ func TestMergeSpec(t *testing.T) {
 		}},
 		"the oldest likes it near":    {[]clusterset.Export{export("a", 0, near), export("b", 1)}, func(s *multiclusterv1beta1.ServiceImportSpec) { s.TrafficDistribution = new("PreferClose") }},
 		"both families":               {[]clusterset.Export{export("a", 0, speaks(v6, v4)), export("b", 1, speaks(v4, v6))}, inFamilies(v6, v4)},
-		"the family that all have":    {[]clusterset.Export{export("a", 0, speaks(v6, v4)), export("b", 1, speaks(v4))}, inFamilies(v4)},
+		"a later one has one family":  {[]clusterset.Export{export("a", 0, speaks(v6, v4)), export("b", 1, speaks(v4))}, inFamilies(v6, v4)},
 		"no family that all have":     {[]clusterset.Export{export("a", 0, speaks(v6)), export("b", 1, speaks(v4))}, inFamilies(v6)},
-		"one without a family":        {exports: []clusterset.Export{export("a", 0, speaks()), export("b", 1)}},
+		"one without a family":        {[]clusterset.Export{export("a", 0, speaks()), export("b", 1)}, func(s *multiclusterv1beta1.ServiceImportSpec) { s.IPFamilies = nil }},
 		"the order given is no order": {exports: []clusterset.Export{export("c", 2, headless), export("b", 1, sticky(1)), export("a", 0)}},
 	}
 	for reason, c := range cases {
@@ -179,10 +179,12 @@ func TestMergeConflicts(t *testing.T) {
 		"the default policy":         {exports: []clusterset.Export{export("a", 0), export("b", 1, anywhere)}},
 		"distribution":               {[]clusterset.Export{export("a", 0), export("b", 1, near)}, "TrafficDistributionConflict", `using "none"`},
 		"a family in common":         {exports: []clusterset.Export{export("a", 0, speaks(v4)), export("b", 1, speaks(v4, v6))}},
+		"a family less":              {[]clusterset.Export{export("a", 0, speaks(v4, v6)), export("b", 1, speaks(v6))}, "IPFamilyConflict", `using "IPv4, IPv6"`},
 		"no family in common":        {[]clusterset.Export{export("a", 0, speaks(v4)), export("b", 1, speaks(v6))}, "IPFamilyConflict", `using "IPv4"`},
 		"labels":                     {[]clusterset.Export{export("a", 0, labelled("x", "1")), export("b", 1)}, "LabelsConflict", `using "x=1"`},
 		"annotations":                {[]clusterset.Export{export("a", 0), export("b", 1, annotated("x", "1"))}, "AnnotationsConflict", `using "none"`},
-		"the control plane's labels": {exports: []clusterset.Export{export("a", 0, labelled("karmada.io/managed", "false", "work.karmada.io/x", "y")), export("b", 1)}},
+		"the control plane's labels": {exports: []clusterset.Export{export("a", 0, labelled("karmada.io/managed", "false", "work.karmada.io/x", "y", "flagship.io/x", "y", "multicluster.kubernetes.io/service-name", "z")), export("b", 1)}},
+		"long labels":                {[]clusterset.Export{export("a", 0, annotated("x", strings.Repeat("1", 300))), export("b", 1)}, "AnnotationsConflict", `1…" from`},
 		"several": {[]clusterset.Export{export("a", 0), export("b", 1, headless, sticky(1), withPorts(port("x", 1, "TCP")))},
 			"TypeConflict,PortConflict,SessionAffinityConflict", "Conflicting types"},
 	}

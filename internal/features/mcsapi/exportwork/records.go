@@ -24,6 +24,8 @@ type Verdict struct {
 	Message string                               `json:"message,omitempty"`
 	// Obstacles say in which clusters the import could not be made, and why.
 	Obstacles string `json:"obstacles,omitempty"`
+	// Refused is why the export is not imported anywhere; empty if it is.
+	Refused string `json:"refused,omitempty"`
 }
 
 // ReadVerdict reads the verdict from a record, which may be nil. Given is false if the record has none.
@@ -33,6 +35,11 @@ func ReadVerdict(record *workv1alpha1.Work) (v Verdict, given bool) {
 	}
 	text, given := record.Annotations[multiclusterv1beta1.VerdictAnnotation]
 	return v, given && json.Unmarshal([]byte(text), &v) == nil
+}
+
+// ReservedMessage says why a reserved Service is not exported.
+func ReservedMessage(service types.NamespacedName) string {
+	return fmt.Sprintf("Service %s belongs to its cluster: it is neither exported nor imported", service)
 }
 
 // ExportedSpec returns the part of a Service's spec that other clusters may have.
@@ -87,7 +94,7 @@ func ExportRecord(cluster string, export *multiclusterv1beta1.ServiceExport, ser
 	return work, nil
 }
 
-// ReadExport reads a record.
+// ReadExport reads a record. An export that cannot be merged with those of other clusters is an error.
 func ReadExport(record *workv1alpha1.Work) (clusterset.Export, error) {
 	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
 	export, service := &multiclusterv1beta1.ServiceExport{}, &corev1.Service{}
@@ -99,10 +106,11 @@ func ReadExport(record *workv1alpha1.Work) (clusterset.Export, error) {
 			return clusterset.Export{}, fmt.Errorf("reading the export record %s/%s: %w", record.Namespace, record.Name, err)
 		}
 	}
-	return clusterset.Export{
-		Cluster: cluster, Created: export.CreationTimestamp.Time,
-		Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations, Service: service.Spec,
-	}, nil
+	read := clusterset.Export{
+		Cluster: cluster, Recorded: record.CreationTimestamp.Time,
+		Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations, Service: ExportedSpec(&service.Spec),
+	}
+	return read, clusterset.Check(read)
 }
 
 // Exported returns what the record of a slice has of it: what other clusters may have, and the nodes, which mean something in the

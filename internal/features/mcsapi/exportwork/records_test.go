@@ -32,8 +32,9 @@ func TestExportRecordKeepsWhatMatters(t *testing.T) {
 	if !multiclusterv1beta1.IsRecord(record) || networkingv1alpha1.IsRecord(record) || !*record.Spec.SuspendDispatching {
 		t.Errorf("the record has labels %v; want one of an export, suspended", record.Labels)
 	}
+	record.CreationTimestamp = metav1.NewTime(noon.Add(time.Hour)) // by the control plane
 	got := must(ReadExport(record))
-	if got.Cluster != "a" || !got.Created.Equal(noon) || got.Labels["team"] != "shop" {
+	if got.Cluster != "a" || !got.Recorded.Equal(noon.Add(time.Hour)) || got.Labels["team"] != "shop" {
 		t.Errorf("what is read is %+v", got)
 	}
 	want := corev1.ServiceSpec{

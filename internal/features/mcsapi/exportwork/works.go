@@ -83,9 +83,9 @@ func Refusal(work *workv1alpha1.Work) *metav1.Condition {
 }
 
 const (
-	// serviceIndex finds the Works about an exported service, and with the key of a cluster its records.
+	// serviceIndex finds the Works about an exported service, the records of a cluster, and those of a service of a cluster.
 	serviceIndex = "service.export"
-	// namespaceIndex finds the records of exports by namespace, and with allNamespaces all of them.
+	// namespaceIndex finds the records of exports by namespace, those of a cluster, and with allNamespaces all of them.
 	namespaceIndex = "service.exportSpace"
 	allNamespaces  = "*"
 	// recordIndex finds the Works made from the record of a slice.
@@ -102,7 +102,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			values := []string{"service " + key.String()}
 			if cluster, ok := workv1alpha1.ClusterOfExecutionNamespace(obj.GetNamespace()); ok && multiclusterv1beta1.IsRecord(obj) {
-				values = append(values, "cluster "+cluster)
+				values = append(values, "cluster "+cluster, "cluster "+cluster+" service "+key.String())
 			}
 			return values
 		},
@@ -110,7 +110,8 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			if RoleOf(obj) != multiclusterv1beta1.RoleExport {
 				return nil
 			}
-			return []string{allNamespaces, ServiceOf(obj).Namespace}
+			cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(obj.GetNamespace())
+			return []string{allNamespaces, ServiceOf(obj).Namespace, "cluster " + cluster}
 		},
 		recordIndex: func(obj client.Object) []string {
 			if RoleOf(obj) != multiclusterv1beta1.RoleImportedEndpoints {
@@ -134,6 +135,16 @@ func ListOf(ctx context.Context, reader client.Reader, service types.NamespacedN
 // ListRecords lists the records of a cluster.
 func ListRecords(ctx context.Context, reader client.Reader, cluster string) ([]*workv1alpha1.Work, error) {
 	return hubclient.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "cluster " + cluster})
+}
+
+// ListExports lists the records of the exports of a cluster.
+func ListExports(ctx context.Context, reader client.Reader, cluster string) ([]*workv1alpha1.Work, error) {
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{namespaceIndex: "cluster " + cluster})
+}
+
+// ListRecordsOf lists the records of a service of a cluster: that of its export and those of its slices.
+func ListRecordsOf(ctx context.Context, reader client.Reader, cluster string, service types.NamespacedName) ([]*workv1alpha1.Work, error) {
+	return hubclient.ListWorks(ctx, reader, client.MatchingFields{serviceIndex: "cluster " + cluster + " service " + service.String()})
 }
 
 // ListFrom lists the Works made from the record of a slice.

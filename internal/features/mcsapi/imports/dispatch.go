@@ -8,6 +8,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -111,9 +112,13 @@ func (i *importer) readRecord(ctx context.Context, key types.NamespacedName) (re
 	if !slices.Contains(s.exporting(), from) {
 		return recorded{}, nil
 	}
-	slice, err := endpointslices.Decode(record.Spec.Workload.Manifests[0].Raw)
-	if err != nil {
-		return recorded{}, reconcile.TerminalError(err)
+	slice, err := endpointslices.DecodeRecord(record.Spec.Workload.Manifests[0].Raw, exportwork.Exported)
+	if err == nil {
+		err = endpointslices.CheckOwner(s.registered, from, slice)
+	}
+	if err != nil { // A member sent it that means harm: what others have of it goes.
+		ctrl.LoggerFrom(ctx).Info("Ignoring a slice", "record", key, "reason", err.Error())
+		return recorded{}, nil
 	}
 	// The agent of a member writes its records. Its endpoints are not added to another Service than the exported one.
 	if client.ObjectKeyFromObject(slice) != endpointslices.SliceOf(record) || slice.Namespace != s.key.Namespace || slice.Labels[discoveryv1.LabelServiceName] != s.key.Name {

@@ -65,6 +65,8 @@ type importer struct {
 type set struct {
 	key     types.NamespacedName
 	records []*workv1alpha1.Work
+	// refused has the reasons why exports are not merged, by the cluster.
+	refused map[string]string
 	// works carry the imports and derived Services.
 	works []*workv1alpha1.Work
 	// service is what the exports add up to; nil if there are none.
@@ -121,6 +123,9 @@ func (i *importer) Reconcile(ctx context.Context, request reconcile.Request) (re
 	if meta, there := i.templates.Meta(importRef(s.key)); there && s.specOnHub() != nil && !apierrors.IsConflict(err) {
 		i.events.Publish(i.derivedEvent(events.Reference(importKind, meta), s.key, err))
 	}
+	if err == nil && len(s.refused) > 0 {
+		return reconcile.Result{RequeueAfter: recheck}, nil // Others of the cluster may have gone.
+	}
 	return reconcile.Result{}, err
 }
 
@@ -142,7 +147,7 @@ func (i *importer) derivedEvent(about corev1.ObjectReference, key types.Namespac
 
 // read reads everything about a service.
 func (i *importer) read(ctx context.Context, key types.NamespacedName) (*set, error) {
-	s := &set{key: key}
+	s := &set{key: key, refused: map[string]string{}}
 	var err error
 	if s.registered, err = i.clusters.Registered(ctx); err != nil {
 		return nil, err
@@ -151,20 +156,30 @@ func (i *importer) read(ctx context.Context, key types.NamespacedName) (*set, er
 	if err != nil {
 		return nil, err
 	}
-	registered := endpointslices.Names(s.registered)
 	var exports []clusterset.Export
 	for _, w := range works {
 		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(w.Namespace)
 		switch exportwork.RoleOf(w) {
 		case multiclusterv1beta1.RoleExport:
-			if w.DeletionTimestamp != nil || !slices.Contains(registered, cluster) {
+			at := slices.IndexFunc(s.registered, func(c *clusterv1alpha1.Cluster) bool { return c.Name == cluster })
+			if w.DeletionTimestamp != nil || at < 0 || client.ObjectKeyFromObject(w) != exportwork.ExportKey(cluster, key) {
+				continue
+			}
+			s.records = append(s.records, w)
+			refusal, err := i.refusal(ctx, w, s.registered[at])
+			if err != nil {
+				return nil, err
+			}
+			if refusal != "" {
+				s.refused[cluster] = refusal
 				continue
 			}
 			export, err := exportwork.ReadExport(w)
-			if err != nil {
-				return nil, reconcile.TerminalError(err)
+			if err != nil { // It concerns this cluster alone.
+				s.refused[cluster] = err.Error()
+				continue
 			}
-			s.records, exports = append(s.records, w), append(exports, export)
+			exports = append(exports, export)
 		case multiclusterv1beta1.RoleImport, multiclusterv1beta1.RoleDerived:
 			if !workv1alpha2.IsBound(w) {
 				s.works = append(s.works, w)
@@ -305,15 +320,21 @@ func (i *importer) write(ctx context.Context, existing, desired *workv1alpha1.Wo
 
 // writeVerdict writes the result on every record.
 func (i *importer) writeVerdict(ctx context.Context, s *set) error {
-	if s.service == nil {
-		return nil
-	}
-	verdict, err := json.Marshal(exportwork.Verdict{Reasons: s.service.Reasons(), Message: s.service.Messages(), Obstacles: obstacles(s.works)})
-	if err != nil {
-		return fmt.Errorf("encoding the verdict on the exports of %s: %w", s.key, err)
+	common := exportwork.Verdict{}
+	if s.service != nil {
+		common = exportwork.Verdict{Reasons: s.service.Reasons(), Message: s.service.Messages(), Obstacles: clusterset.Brief(obstacles(s.works))}
 	}
 	var failures []error
 	for _, record := range s.records {
+		result := common
+		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(record.Namespace)
+		if reason := s.refused[cluster]; reason != "" {
+			result = exportwork.Verdict{Refused: clusterset.Brief(reason)}
+		}
+		verdict, err := json.Marshal(result)
+		if err != nil {
+			return fmt.Errorf("encoding the verdict on the exports of %s: %w", s.key, err)
+		}
 		desired := record.DeepCopy()
 		desired.AddAnnotations(map[string]string{multiclusterv1beta1.VerdictAnnotation: string(verdict)})
 		failures = append(failures, endpointslices.Write(ctx, i.client, record, desired))

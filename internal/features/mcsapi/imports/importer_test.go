@@ -79,12 +79,13 @@ func (i *importer) turn(t *testing.T, h *hub) int {
 
 func recordIn(cluster string, minute int, edits ...func(*corev1.ServiceSpec)) *workv1alpha1.Work {
 	e := webExport()
-	e.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute))
 	spec := corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}
 	for _, edit := range edits {
 		edit(&spec)
 	}
-	return must(exportwork.ExportRecord(cluster, e, exportwork.ExportedSpec(&spec), nil))
+	record := must(exportwork.ExportRecord(cluster, e, exportwork.ExportedSpec(&spec), nil))
+	record.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute))
+	return record
 }
 
 func noAddress(s *corev1.ServiceSpec) { s.ClusterIP = corev1.ClusterIPNone }

@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -80,6 +81,12 @@ func TestAgentsWriteOnlyWhatIsTheirs(t *testing.T) {
 		}
 		return w
 	}
+	reserved := func(w *workv1alpha1.Work) { // in the namespace of Kubernetes itself
+		w.Name, w.Labels[multiclusterv1beta1.ExportNamespaceLabel] = multiclusterv1beta1.ExportRecordName("kube-system", "web"), "kube-system"
+		for i := range w.Spec.Workload.Manifests {
+			w.Spec.Workload.Manifests[i].Raw = bytes.ReplaceAll(w.Spec.Workload.Manifests[i].Raw, []byte("shop"), []byte("kube-system"))
+		}
+	}
 	imported := func(w *workv1alpha1.Work) { // the slice of an exported Service
 		w.Name = multiclusterv1beta1.EndpointsRecordName("shop", "web-1")
 		w.Labels[multiclusterv1beta1.ExportRoleLabel] = multiclusterv1beta1.RoleEndpoints
@@ -129,6 +136,8 @@ func TestAgentsWriteOnlyWhatIsTheirs(t *testing.T) {
 		"NewWork":      {"nor creates one", agent, work(nil), nil, true},
 		"Export":       {"it records exports", agent, exported(nil), nil, false},
 		"ExportSlice":  {"and their slices", agent, exported(imported), nil, false},
+		"Reserved":     {"but none of a namespace that belongs to the cluster", agent, exported(reserved), nil, true},
+		"ReservedGone": {"whose records it may delete", agent, nil, exported(reserved), false},
 		"Active":       {"a record is not applied", agent, collected(func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = nil }), nil, true},
 		"WorkName":     {"and has not the name of another Work", agent, collected(func(w *workv1alpha1.Work) { w.Name = "web-1" }), nil, true},
 		"OtherService": {"endpoints are of the Service that the labels name", agent, collected(func(w *workv1alpha1.Work) { w.Labels[networkingv1alpha1.MultiClusterServiceNameLabel] = "bank" }), nil, true},

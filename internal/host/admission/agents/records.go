@@ -104,6 +104,9 @@ func checkRecord(work, before *workv1alpha1.Work) error {
 	if err != nil {
 		return err
 	}
+	if workv1alpha1.ReservedService(r.service.Namespace, r.service.Name) {
+		return fmt.Errorf("metadata.labels: Service %s belongs to its cluster: it is neither exported nor provided", r.service)
+	}
 	if err := checkInactive(work); err != nil {
 		return err
 	}
