@@ -318,6 +318,40 @@ func calleeOf(call *ast.CallExpr) string {
 	return pkg.Name + "." + sel.Sel.Name
 }
 
+// TestCommandsWriteToTheirStreams: all that a command prints passes the one place that escapes it. Streams of the process are opened there, and
+// raw ones are for what a process in a container writes, and for the screen of the demo.
+func TestCommandsWriteToTheirStreams(t *testing.T) {
+	raw := []string{"internal/tools/cli/members/exec.go", "internal/tools/cli/trial/demo.go"}
+	for _, s := range sources(t) {
+		if s.test() || !strings.HasPrefix(s.path, "internal/tools/cli/") && !strings.HasPrefix(s.path, "cmd/") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			at := func() string { return fmt.Sprintf("%s:%d", s.path, s.fset.Position(n.Pos()).Line) }
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				name := calleeOf(n)
+				if id, ok := n.Fun.(*ast.Ident); ok {
+					name = id.Name
+				}
+				switch name {
+				case "fmt.Print", "fmt.Printf", "fmt.Println", "print", "println", "log.Print", "log.Printf", "log.Println", "log.Fatal", "log.Fatalf", "os.NewFile":
+					t.Errorf("%s calls %s: write to the Streams of the command, which escape it", at(), name)
+				}
+			case *ast.SelectorExpr:
+				of, _ := n.X.(*ast.Ident)
+				switch {
+				case of != nil && of.Name == "os" && (n.Sel.Name == "Stdout" || n.Sel.Name == "Stderr") && s.path != "internal/tools/cli/root.go":
+					t.Errorf("%s uses os.%s: write to the Streams of the command, which escape it", at(), n.Sel.Name)
+				case n.Sel.Name == "Raw" && of != nil && of.Name == "s" && !slices.Contains(raw, s.path):
+					t.Errorf("%s takes raw streams: what members and tenants write could control the terminal", at())
+				}
+			}
+			return true
+		})
+	}
+}
+
 // TestErrorsAreWrappedOrHandled: an error that is logged and returned is reported twice.
 func TestErrorsAreWrappedOrHandled(t *testing.T) {
 	for _, s := range sources(t) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -28,6 +27,9 @@ func (o *Output) Check() error {
 	return nil
 }
 
+// IsTable returns whether a table is printed.
+func (o *Output) IsTable() bool { return o.format == "table" }
+
 // Print writes the items. Header and rows are for the table.
 func (o *Output) Print(s Streams, items any, header string, rows [][]string) error {
 	return PrintAs(s, o.format, items, func() string {
@@ -35,7 +37,11 @@ func (o *Output) Print(s Streams, items any, header string, rows [][]string) err
 		w := tabwriter.NewWriter(&table, 0, 8, 3, ' ', 0)
 		fmt.Fprintln(w, strings.ReplaceAll(header, " ", "\t"))
 		for _, row := range rows {
-			fmt.Fprintln(w, strings.Join(row, "\t"))
+			cells := make([]string, len(row))
+			for i, cell := range row {
+				cells[i] = Printable(cell)
+			}
+			fmt.Fprintln(w, strings.Join(cells, "\t"))
 		}
 		_ = w.Flush() // a strings.Builder takes everything
 		return table.String()
@@ -68,16 +74,6 @@ func PrintAs(s Streams, format string, answer any, text func() string) error {
 	}
 	_, err := fmt.Fprint(s.Out, out)
 	return err
-}
-
-// Printable replaces what a terminal may take as a command: messages have parts that tenants wrote.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
 }
 
 // OrNone is the text for an empty cell of a table.

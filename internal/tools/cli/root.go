@@ -15,7 +15,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Streams are where a command reads and writes.
+// Streams are where a command reads and writes. Nothing of a command is written elsewhere.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -34,8 +34,12 @@ func Main(build func(Streams) *cobra.Command) int {
 	return Run(build, os.Args[1:], Streams{os.Stdin, os.Stdout, os.Stderr})
 }
 
-// Run is Main with the arguments and streams given.
+// Run is Main with the arguments and streams given. What is written to them is escaped; see terminal.
 func Run(build func(Streams) *cobra.Command, args []string, s Streams) int {
+	out, errs := &terminal{to: s.Out}, &terminal{to: s.Err}
+	defer out.end()
+	defer errs.end()
+	s.Out, s.Err = out, errs
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

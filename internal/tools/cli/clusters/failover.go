@@ -52,7 +52,7 @@ cluster does not answer any more.`,
 			}
 			rows := make([][]string, 0, len(found))
 			for _, w := range found {
-				rows = append(rows, []string{cli.OrNone(strings.Join(w.Clusters, ",")), w.Kind, cli.OrNone(w.Namespace), w.Name, w.Reason, cli.OrNone(cli.Printable(w.Message))})
+				rows = append(rows, []string{cli.OrNone(strings.Join(w.Clusters, ",")), w.Kind, cli.OrNone(w.Namespace), w.Name, w.Reason, cli.OrNone(w.Message)})
 			}
 			return out.Print(s, found, "CLUSTER KIND NAMESPACE NAME REASON MESSAGE", rows)
 		},

@@ -126,7 +126,7 @@ func withStreams(c *cobra.Command, o *exec.StreamOptions) *cobra.Command {
 }
 
 func newExecCommand(s cli.Streams) *cobra.Command {
-	o := &exec.ExecOptions{StreamOptions: exec.StreamOptions{IOStreams: streams(s)}}
+	o := &exec.ExecOptions{StreamOptions: exec.StreamOptions{IOStreams: streams(s.Raw())}}
 	complete := func(cmd *cobra.Command, f cmdutil.Factory, args []string) error {
 		o.Executor = executorUntil(cmd.Context())
 		return o.Complete(f, cmd, args, cmd.ArgsLenAtDash())
@@ -146,7 +146,7 @@ func newExecCommand(s cli.Streams) *cobra.Command {
 }
 
 func newAttachCommand(s cli.Streams) *cobra.Command {
-	o := attach.NewAttachOptions(streams(s))
+	o := attach.NewAttachOptions(streams(s.Raw()))
 	complete := func(cmd *cobra.Command, f cmdutil.Factory, args []string) error {
 		o.Attach = executorUntil(cmd.Context())
 		return o.Complete(f, cmd, args)

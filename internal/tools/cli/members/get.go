@@ -229,12 +229,16 @@ func (o *getOptions) printObjects(s cli.Streams, kinds []*ofKind, single bool) e
 }
 
 func printObject(s cli.Streams, p printers.ResourcePrinter, format, cluster string, obj *unstructured.Unstructured) error {
+	var printed runtime.Object = obj
 	if format == "name" {
 		fmt.Fprint(s.Out, cluster+" ")
+		line := named(obj)
+		line.APIVersion, line.Kind = cli.Printable(obj.GetAPIVersion()), cli.Printable(obj.GetKind())
+		printed = line
 	} else {
 		mark(obj, cluster)
 	}
-	if err := p.PrintObj(obj, s.Out); err != nil {
+	if err := p.PrintObj(printed, s.Out); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/util/jsonpath"
 	"k8s.io/kubectl/pkg/cmd/get"
+
+	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
 // row is one object of a cluster: as its API server prints it, and as the API server returned it.
@@ -38,6 +40,7 @@ var clusterColumn = metav1.TableColumnDefinition{Name: "Cluster", Type: "string"
 func (t *table) add(cluster string, from *metav1.Table) {
 	place := make([]int, len(from.ColumnDefinitions))
 	for i, column := range from.ColumnDefinitions {
+		column.Name = cli.Printable(column.Name)
 		place[i] = slices.IndexFunc(t.columns, func(c metav1.TableColumnDefinition) bool { return c.Name == column.Name })
 		if place[i] < 0 {
 			place[i] = len(t.columns)
@@ -51,7 +54,7 @@ func (t *table) add(cluster string, from *metav1.Table) {
 		}
 		for j, cell := range from.Rows[i].Cells {
 			if j < len(place) {
-				r.cells[place[j]] = cell
+				r.cells[place[j]] = printable(cell)
 			}
 		}
 		r.object, _ = from.Rows[i].Object.Object.(*unstructured.Unstructured)
@@ -60,6 +63,31 @@ func (t *table) add(cluster string, from *metav1.Table) {
 		}
 		t.rows = append(t.rows, r)
 	}
+}
+
+// printable is the value of a cell: numbers and truth values as they are, since these are aligned, the first line of everything else, as
+// kubectl prints it.
+func printable(cell any) any {
+	switch cell.(type) {
+	case nil, bool, int64, float64:
+		return cell
+	}
+	first, rest := fmt.Sprint(cell), ""
+	if at := strings.IndexAny(first, "\f\n\r"); at >= 0 {
+		first, rest = first[:at], "..."
+	}
+	return cli.Printable(first) + rest
+}
+
+// named is the metadata of an object that the printer reads for columns of its own.
+func named(obj *unstructured.Unstructured) *metav1.PartialObjectMetadata {
+	labels := map[string]string{}
+	for key, value := range obj.GetLabels() {
+		labels[cli.Printable(key)] = cli.Printable(value)
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cli.Printable(obj.GetNamespace()), Name: cli.Printable(obj.GetName()), Labels: labels,
+	}}
 }
 
 // sort orders the rows by a field, if one is given, then by namespace, name and cluster, so that the copies of an object are together.
@@ -123,7 +151,7 @@ func (t *table) print() *metav1.Table {
 		for len(cells) < len(t.columns) {
 			cells = append(cells, noCell)
 		}
-		out.Rows = append(out.Rows, metav1.TableRow{Cells: slices.Insert(cells, at, any(r.cluster)), Object: runtime.RawExtension{Object: r.object}})
+		out.Rows = append(out.Rows, metav1.TableRow{Cells: slices.Insert(cells, at, any(r.cluster)), Object: runtime.RawExtension{Object: named(r.object)}})
 	}
 	return out
 }

@@ -84,7 +84,7 @@ func showDemo(ctx context.Context, s cli.Streams, p *playground.Playground) erro
 	fmt.Fprintf(s.Out, "Flagship is ready: export KUBECONFIG=%s\n\nApplying examples/nginx: a Deployment, a Service, a PropagationPolicy\n\n", playground.HubKubeconfig(p.DataDir()))
 	began := time.Now()
 	err = demo.Run(ctx, demo.Config{
-		Hub: p.HubConfig(), Namespace: "default", Manifests: manifests, Out: s.Out, Redraw: isTerminal(s.Out),
+		Hub: p.HubConfig(), Namespace: "default", Manifests: manifests, Out: s.Raw().Out, Redraw: isTerminal(s.Raw().Out),
 	})
 	if err != nil {
 		return err
