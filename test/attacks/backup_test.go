@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,17 +107,8 @@ func TestBackupAndRestore(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "flagship:operators"}},
 	})
 	made := fleettest.ConfigMap(ns, "made", nil)
-	promote := []string{"promote", "--orphans", "--with-policy", "--cluster", "east", "-n", ns, "--kubeconfig", hub.Kubeconfig}
-	until(t, func() error { // the member takes a moment to give the rights
-		if r := fleettest.Flagship(t, append(promote, "--dry-run")...); r.Code != 0 || !strings.Contains(r.Stdout, "would be created") {
-			return fmt.Errorf("promote --dry-run: %+v", r)
-		}
-		return nil
-	})
-	fleettest.ExpectAbsent(t, hub.Cluster, made)
-	if text := run(promote...); !strings.Contains(text, "made") || strings.Contains(text, "would be created") {
-		t.Errorf("promote printed %s", text)
-	}
+	forge(t, hub, member)
+	promoteRead(t, hub, made)
 	var uid types.UID
 	fleettest.ExpectEventually(t, member.Cluster, made, func(cm *corev1.ConfigMap) error { uid = cm.UID; return nil })
 
@@ -138,6 +131,69 @@ func TestBackupAndRestore(t *testing.T) {
 	hub.Start(t, "--data-dir", oldDir)
 	v.held(metav1.ConditionTrue)
 	expect("changed", "1")
+}
+
+// forge has the owner of the member make objects that look as if the control plane had made them: one that gives rights on the control plane,
+// one that its controllers act on, and one in a namespace of its own.
+func forge(t *testing.T, hub, member *fleettest.Part) {
+	t.Helper()
+	like := fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap(versionsNamespace, "made", nil), fleettest.Exists)
+	marks := func(name, namespace string) metav1.ObjectMeta {
+		meta := metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: maps.Clone(like.Labels), Annotations: maps.Clone(like.Annotations)}
+		meta.Annotations[workv1alpha1.WorkNameAnnotation] = "forged"
+		return meta
+	}
+	everything := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+	eve := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "eve"}}
+	fleettest.Create(t, member.Cluster,
+		&rbacv1.ClusterRoleBinding{ObjectMeta: marks("forged", ""), RoleRef: everything, Subjects: eve},
+		&rbacv1.RoleBinding{ObjectMeta: marks("forged", versionsNamespace), RoleRef: everything, Subjects: eve},
+		&corev1.Secret{ObjectMeta: marks("forged", versionsNamespace), Type: "bootstrap.kubernetes.io/token"},
+		&corev1.ConfigMap{ObjectMeta: marks("forged", "kube-system")})
+	findings(t, hub, map[string]members.Class{"forged": members.Orphan}, "restore", "status")
+}
+
+// promoteRead makes templates of what a dry run prints, and of nothing else.
+func promoteRead(t *testing.T, hub *fleettest.Part, made *corev1.ConfigMap) {
+	t.Helper()
+	promote := []string{"promote", "--orphans", "--cluster", "east", "--kubeconfig", hub.Kubeconfig}
+	run := func(args ...string) fleettest.Result { return fleettest.Flagship(t, slices.Concat(promote, args)...) }
+	// Nothing of it is recorded on a control plane that was restored.
+	until(t, func() error { // the member takes a moment to give the rights
+		if r := run("--dry-run"); !strings.Contains(r.Stdout, "has no record that it had") || strings.Contains(r.Stdout, "would be created") {
+			return fmt.Errorf("promote --dry-run: %+v", r)
+		}
+		return nil
+	})
+	unread := []string{"--unrecorded", "--with-policy"}
+	shown := run(append(unread, "--dry-run")...)
+	for _, want := range []string{"name: made", "would be created", "acts on the control plane", "belongs to the control plane"} {
+		if !strings.Contains(shown.Stdout, want) {
+			t.Errorf("promote --dry-run does not print %q: %+v", want, shown)
+		}
+	}
+	if strings.Contains(shown.Stdout, "eve") {
+		t.Errorf("what acts on the control plane is among what would be created: %s", shown.Stdout)
+	}
+	_, digest, _ := strings.Cut(strings.TrimSpace(shown.Stderr), "--expect ")
+	digest, _, _ = strings.Cut(digest, "\n")
+	fleettest.ExpectAbsent(t, hub.Cluster, made)
+	if r := run(unread...); r.Code != 2 {
+		t.Errorf("without a digest: %+v", r)
+	}
+	if r := run(append(unread, "--expect", digest[:len(digest)-1]+"x")...); r.Code == 0 || !strings.Contains(r.Stderr, "--dry-run") {
+		t.Errorf("with another digest: %+v", r)
+	}
+	if r := run(append(unread, "-n", versionsNamespace, "clusterrolebinding/forged", "--expect", digest)...); r.Code == 0 {
+		t.Errorf("a binding: %+v", r)
+	}
+	fleettest.ExpectAbsent(t, hub.Cluster, made)
+	run(append(unread, "--expect", digest)...) // it fails for the others
+	fleettest.ExpectEventually(t, hub.Cluster, made, fleettest.Exists)
+	fleettest.ExpectAbsent(t, hub.Cluster, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "forged"}})
+	fleettest.ExpectAbsent(t, hub.Cluster, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "forged", Namespace: versionsNamespace}})
+	fleettest.ExpectAbsent(t, hub.Cluster, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "forged", Namespace: versionsNamespace}})
+	fleettest.ExpectAbsent(t, hub.Cluster, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "forged", Namespace: "kube-system"}})
 }
 
 // backUpUnderLoad runs a command while objects are written, which makes one backup, and returns the file.

@@ -353,8 +353,13 @@ func (c *churn) adopt(orphans []client.Object) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "flagship:operators"}},
 	})
+	promote := []string{"promote", "--orphans", "--unrecorded", "--with-policy", "--cluster", "east", "-n", "shop", "--kubeconfig", c.hub.Kubeconfig}
 	until(c.t, func() error { // the member takes a moment to give the rights
-		r := fleettest.Flagship(c.t, "promote", "--orphans", "--with-policy", "--cluster", "east", "-n", "shop", "--kubeconfig", c.hub.Kubeconfig)
+		r := fleettest.Flagship(c.t, append(promote, "--dry-run")...)
+		if r.Code == 0 {
+			_, digest, _ := strings.Cut(strings.TrimSpace(r.Stderr), "--expect ")
+			r = fleettest.Flagship(c.t, append(promote, "--expect", digest)...)
+		}
 		if r.Code != 0 {
 			return fmt.Errorf("promote: %s%s", r.Stdout, r.Stderr)
 		}

@@ -62,6 +62,8 @@ type Finding struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+	// UID is that of the object in the member; empty if the member has none.
+	UID types.UID `json:"uid,omitempty"`
 	// Work is the Work that the object names.
 	Work string `json:"work,omitempty"`
 }
@@ -115,7 +117,7 @@ func (g *Guard) cached(ctx context.Context, conn *member.Conn, limit int) (n int
 		}
 		if n++; n <= limit {
 			found = append(found, Finding{Class: Orphan, Resource: p.Resource.GroupResource().String(), Namespace: p.Object.Namespace,
-				Name: p.Object.Name, Work: key.String()})
+				Name: p.Object.Name, UID: live.GetUID(), Work: key.String()})
 		}
 	})
 	return n, found, nil
@@ -246,7 +248,7 @@ func templateOf(obj metav1.Object) (uid string, generation int64) {
 func (g *Guard) compare(ctx context.Context, k known, resource schema.GroupResource, kind schema.GroupVersionKind, live *metav1.PartialObjectMetadata, report *Report) error {
 	annotations := live.GetAnnotations()
 	key := types.NamespacedName{Namespace: annotations[workv1alpha1.WorkNamespaceAnnotation], Name: annotations[workv1alpha1.WorkNameAnnotation]}
-	finding := Finding{Resource: resource.String(), Namespace: live.Namespace, Name: live.Name, Work: key.String()}
+	finding := Finding{Resource: resource.String(), Namespace: live.Namespace, Name: live.Name, UID: live.UID, Work: key.String()}
 	wanted := k.wanted[object{kind.Group, kind.Kind, live.Namespace, live.Name}]
 	if wanted == nil {
 		if live.GetDeletionTimestamp() != nil {

@@ -65,19 +65,36 @@ func ThroughProxy(hub *rest.Config, cluster string) *rest.Config {
 
 // Namespaced returns whether objects of a resource have a namespace.
 func Namespaced(cfg *rest.Config, resource schema.GroupVersionResource) (bool, error) {
-	mapper, err := mapperOf(cfg)
+	mapping, err := mappingOf(cfg, resource)
 	if err != nil {
 		return false, err
 	}
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// Mapping finds the kind that a user means, as the control plane serves it.
+func Mapping(hub *rest.Config, kind string) (*meta.RESTMapping, error) {
+	resource, err := Resolve(hub, kind)
+	if err != nil {
+		return nil, err
+	}
+	return mappingOf(hub, resource)
+}
+
+func mappingOf(cfg *rest.Config, resource schema.GroupVersionResource) (*meta.RESTMapping, error) {
+	mapper, err := mapperOf(cfg)
+	if err != nil {
+		return nil, err
+	}
 	kind, err := mapper.KindFor(resource)
 	if err != nil {
-		return false, fmt.Errorf("finding the kind of %s: %w", resource.Resource, err)
+		return nil, fmt.Errorf("finding the kind of %s: %w", resource.Resource, err)
 	}
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return false, fmt.Errorf("finding the scope of %s: %w", resource.Resource, err)
+		return nil, fmt.Errorf("finding the scope of %s: %w", resource.Resource, err)
 	}
-	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+	return mapping, nil
 }
 
 // ResourceOf finds the resource of a kind.
