@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"testing"
 
+	"k8s.io/client-go/transport"
+
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 )
 
@@ -33,7 +35,7 @@ func TestTheHostIsThatOfTheServer(t *testing.T) {
 			r.Header.Set("Connection", "Upgrade, Host")
 			r.Header.Set("Upgrade", "SPDY/3.1")
 		}
-		dial.Forward(httptest.NewRecorder(), r, location, http.DefaultTransport, unconcerned{})
+		dial.Forward(httptest.NewRecorder(), r, location, http.DefaultTransport, dial.Sender{As: transport.ImpersonationConfig{UserName: "jane"}}, unconcerned{})
 		if got != location.Host {
 			t.Errorf("%s: the server gets the host %q, want %q", name, got, location.Host)
 		}

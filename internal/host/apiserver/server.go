@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -235,6 +236,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		return nil, fmt.Errorf("configuring the API server: %w", err)
 	}
 	credentials.Poll(config.KubeAPIs.ControlPlane.Generic.SecureServing, &config.KubeAPIs.ControlPlane.ClusterAuthenticationInfo)
+	chain.Authenticate(config)
 	if err := chain.Authorize(config, cfg.Authorizer); err != nil {
 		return nil, err
 	}
@@ -309,7 +311,7 @@ func (s *Server) serve(running context.Context, following *sync.WaitGroup, confi
 		secret := func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 			return client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		}
-		searching := search.New(s.cfg.Search, func() *rest.Config { return s.local }, s.loopback)
+		searching := search.New(s.cfg.Search, func() *inprocess.Transport { return s.calls })
 		own = &chain.Groups{Answers: s.cfg.Answers, Search: searching, Options: clusters.Options{
 			Host: host, Secret: secret, Rules: dial.Rules{AllowLoopback: s.cfg.AllowLoopbackMembers}, Tunnels: s.cfg.Tunnels,
 			Everywhere: searching.Everywhere,
@@ -440,6 +442,14 @@ func clientConfig(loopback *rest.Config) *rest.Config {
 // LoopbackConfig is a client configuration with all rights for clients in this process. Its requests call
 // the server directly; it holds no certificates, so it is of no use to another process.
 func (s *Server) LoopbackConfig() *rest.Config { return rest.CopyConfig(s.local) }
+
+// ConfigAs is a client configuration for clients in this process whose requests are those of a user: authorized, limited and audited as if the
+// user had sent them. They have no other rights.
+func (s *Server) ConfigAs(who user.Info) *rest.Config {
+	config := s.LoopbackConfig()
+	config.BearerToken, config.Transport = "", s.calls.As(who)
+	return config
+}
 
 // TracerProvider makes the spans of this server; nil if Config has no TracingConfigFile. Requests of the LoopbackConfig are spans, too.
 func (s *Server) TracerProvider() trace.TracerProvider {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/component-base/tracing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -85,8 +84,8 @@ type components struct {
 	client  client.Client
 	kube    kubernetes.Interface
 	options Options
-	// requests is what requests of users that are answered here are made with: those of the loops are refused without the lease.
-	requests  *rest.Config
+	// asUser is what requests of users that are answered here are made with: those of the loops are refused without the lease.
+	asUser    answers.AsUser
 	templates *hubstore.Store
 	// fleet has the connections of what leads. It is that of members, unless servers share these.
 	fleet  *member.Fleet
@@ -250,7 +249,7 @@ func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct
 			Interpreter: h.interpreter, Customized: h.customized, Scripts: h.scripts,
 			Versions: server.Versions(), MayStore: h.limiter.CheckWork, TokenKey: server.TokenKeyID(), Clock: h.options.Clock,
 		},
-		Evict: h.options.tuned.Evict(), Brake: h.options.tuned.Brake(), Author: previews.AsAuthor(h.requests), Members: answers.ThroughProxy(h.requests),
+		Evict: h.options.tuned.Evict(), Brake: h.options.tuned.Brake(), Author: previews.AsAuthor(h.asUser), Members: answers.ThroughProxy(h.asUser),
 		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
 	}
 	h.offer(func() { h.options.previewer.Store(previewer) })
@@ -347,7 +346,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 		mgr:         mgr,
 		lock:        t.lock,
 		first:       t.first,
-		requests:    server.LoopbackConfig(),
+		asUser:      server.ConfigAs,
 		client:      hub,
 		kube:        kube,
 		options:     o,
@@ -460,7 +459,7 @@ func (h *components) setupSchedule(mgr ctrl.Manager) error {
 	}
 	answerer := &answers.Answerer{
 		Reader: mgr.GetClient(), Templates: h.templates, Scheduler: h.scheduler, Elected: mgr.Elected(),
-		Members: answers.ThroughProxy(h.requests), Kinds: answers.KindsThroughProxy(h.requests),
+		Members: answers.ThroughProxy(h.asUser), Kinds: answers.KindsThroughProxy(h.asUser),
 		ControlPlane: h.fleet.ControlPlane(), Drift: h.members.Drift, AgentDrift: remote.AgentDrift(h.options.Server.Tunnels),
 		Composer: compose.Composer{Interpreter: h.interpreter, Conversion: h.conversion, NewID: uuid.NewString},
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/utils/clock"
 
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
@@ -70,8 +72,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(p.drift.List("")) // the control plane is gone if this fails
 		return
 	}
-	if r.Header.Get(authenticationv1.ImpersonateUserHeader) == "" {
-		failed.Error(apierrors.NewBadRequest("the request names no user whom to impersonate"))
+	who, err := userOf(r.Header)
+	if err != nil {
+		failed.Error(apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	token, err := p.impersonator(r.Context())
@@ -81,8 +84,31 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	location := *p.member
 	location.Path, location.RawQuery = utilnet.JoinPreservingTrailingSlash(location.Path, r.URL.Path), r.URL.RawQuery
-	r.Header.Set("Authorization", "Bearer "+token)
-	dial.Forward(w, r, &location, p.transport, failed)
+	dial.Forward(w, r, &location, p.transport, dial.Sender{Token: token, As: who}, failed)
+}
+
+// userOf is the user to impersonate. The control plane has set it, after it had removed what the client sent as its identity.
+func userOf(header http.Header) (transport.ImpersonationConfig, error) {
+	users := header[authenticationv1.ImpersonateUserHeader]
+	if len(users) != 1 || users[0] == "" {
+		return transport.ImpersonationConfig{}, fmt.Errorf("the request names %d users whom to impersonate, want one", len(users))
+	}
+	who := transport.ImpersonationConfig{UserName: users[0], UID: header.Get(authenticationv1.ImpersonateUIDHeader), Groups: header[authenticationv1.ImpersonateGroupHeader]}
+	for name, values := range header {
+		key, ok := strings.CutPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
+		if !ok {
+			continue
+		}
+		key, err := url.PathUnescape(strings.ToLower(key))
+		if err != nil {
+			return transport.ImpersonationConfig{}, fmt.Errorf("reading the header %s: %w", name, err)
+		}
+		if who.Extra == nil {
+			who.Extra = map[string][]string{}
+		}
+		who.Extra[key] = values
+	}
+	return who, nil
 }
 
 // impersonator returns a token of the account that may impersonate, which it creates if there is none.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,6 +87,29 @@ func TestRequestsAreMadeAsTheImpersonator(t *testing.T) {
 	account, err := proxy.kube.CoreV1().ServiceAccounts(clusterv1alpha1.ClusterNamespace).Get(t.Context(), memberaccount.Impersonator, metav1.GetOptions{})
 	if err != nil || account.Annotations[workv1alpha1.ControlPlaneAnnotation] != "own" {
 		t.Errorf("the account is %+v: %v", account, err)
+	}
+}
+
+// TestTheUserIsPassedOnWhole: name, groups and extra of the user, whatever Connection names, and nothing else that identifies a client.
+func TestTheUserIsPassedOnWhole(t *testing.T) {
+	proxy, received := newProxy(t, clocktesting.NewFakeClock(time.Now()))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/pods", nil)
+	r.Header = http.Header{
+		"Impersonate-User": {"jane"}, "Impersonate-Group": {"dev", "ops"}, "Impersonate-Extra-Flagship.io%2fuser": {"jane"},
+		"Connection": {"Impersonate-User, Impersonate-Group, Impersonate-Extra-Flagship.io%2fuser, Authorization"}, "X-Remote-User": {"root"}, "Cookie": {"a=b"},
+	}
+	proxy.ServeHTTP(httptest.NewRecorder(), r)
+	if len(*received) != 1 {
+		t.Fatalf("the member has received %d requests", len(*received))
+	}
+	got := (*received)[0].Header
+	want := http.Header{
+		"Impersonate-User": {"jane"}, "Impersonate-Group": {"dev", "ops"}, "Impersonate-Extra-Flagship.io%2fuser": {"jane"}, "Authorization": {"Bearer " + issue(1)},
+	}
+	for _, name := range []string{"Impersonate-User", "Impersonate-Group", "Impersonate-Extra-Flagship.io%2fuser", "Authorization", "X-Remote-User", "Cookie"} {
+		if !slices.Equal(got[name], want[name]) {
+			t.Errorf("%s is %q, want %q", name, got[name], want[name])
+		}
 	}
 }
 

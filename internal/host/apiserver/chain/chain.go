@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/resourceclaims"
@@ -214,6 +215,12 @@ func Host(config *app.Config, wrap Wrapper) native.Host {
 		Reach:       wrap,
 	}
 	return host
+}
+
+// Authenticate has the front accept the requests that this process makes for users.
+func Authenticate(config *app.Config) {
+	front := &config.Aggregator.GenericConfig.Authentication
+	front.Authenticator = inprocess.Authenticate(front.Authenticator)
 }
 
 // Authorize completes the authorizers that the options name, which upstream makes by their modes only: they wait for what they read, and

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/streaming/pkg/httpstream"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -148,18 +147,15 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, f.path)
 	location.RawQuery = queryOf(r)
 
-	forwarded := r.WithContext(r.Context())
-	forwarded.Header = utilnet.CloneHeader(r.Header)
-	actAs(forwarded.Header, f.who, f.endpoint.Token)
-
-	if checked, ok := f.endpoint.Transport.(verified); ok && httpstream.IsUpgradeRequest(forwarded) {
+	if checked, ok := f.endpoint.Transport.(verified); ok && httpstream.IsUpgradeRequest(r) {
 		// It gets a connection of its own, past the transport's.
 		if err := checked.check(r.Context()); err != nil {
 			failure{f}.Error(err)
 			return
 		}
 	}
-	dial.Forward(w, forwarded, &location, f.endpoint.Transport, failure{f})
+	// Without a token the agent of the member adds its own.
+	dial.Forward(w, r, &location, f.endpoint.Transport, dial.Sender{Token: f.endpoint.Token, As: as(f.who)}, failure{f})
 }
 
 // failure turns a failed request to a member into an API status.
@@ -176,25 +172,11 @@ func (f failure) Error(err error) {
 	f.responder.Error(err)
 }
 
-// actAs makes header a request of the account behind token, for the user. Without a token the agent of the member adds its own.
-func actAs(header http.Header, who impersonate.Identity, token string) {
-	for name := range header {
-		lower := strings.ToLower(name)
-		if strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "x-remote-") {
-			header.Del(name)
-		}
-	}
-	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
-		header.Del(name)
-	}
-	if token != "" {
-		header.Set("Authorization", "Bearer "+token)
-	}
-	header.Set(authenticationv1.ImpersonateUserHeader, who.User)
-	for _, group := range who.Groups {
-		header.Add(authenticationv1.ImpersonateGroupHeader, group)
-	}
+// as is who in a member is impersonated.
+func as(who impersonate.Identity) transport.ImpersonationConfig {
+	config := transport.ImpersonationConfig{UserName: who.User, Groups: who.Groups}
 	if who.Extra != "" {
-		header.Set(authenticationv1.ImpersonateUserExtraHeaderPrefix+url.PathEscape(impersonate.UserExtra), who.Extra)
+		config.Extra = map[string][]string{impersonate.UserExtra: {who.Extra}}
 	}
+	return config
 }

@@ -71,9 +71,14 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if httpstream.IsUpgradeRequest(request) {
 		return t.network.RoundTrip(request)
 	}
+	return t.call(request, func(ctx context.Context) context.Context { return ctx })
+}
+
+// call has the handler answer the request, whose context gets values.
+func (t *Transport) call(request *http.Request, values func(context.Context) context.Context) (*http.Response, error) {
 	ctx, end, cancel := handled(request.Context())
 	answer := newAnswer(ctx, cancel)
-	if err := t.start(answer, received(ctx, request), end); err != nil {
+	if err := t.start(answer, received(values(ctx), request), end); err != nil {
 		cancel()
 		closeBody(request)
 		return nil, err

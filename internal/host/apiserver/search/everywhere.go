@@ -35,7 +35,8 @@ func (s *Server) everywhere(w http.ResponseWriter, r *http.Request, path string,
 		return err
 	}
 	if !c.info.IsResourceRequest && r.Method == http.MethodGet {
-		return c.forward(r, c.path)
+		c.forward(c.path)
+		return nil
 	}
 	if c.accept, err = merge.Readable(r.Header.Values("Accept")); err != nil {
 		return err

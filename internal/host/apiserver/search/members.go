@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,15 +14,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/client-go/rest"
-	"k8s.io/streaming/pkg/httpstream"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -38,53 +33,9 @@ const (
 	metadataOnly = "application/json;as=PartialObjectMetadata%s;g=meta.k8s.io;v=v1"
 )
 
-// actAs makes header a request of this process for the caller.
-func (c *call) actAs(header http.Header, token string) {
-	for name := range header {
-		lower := strings.ToLower(name)
-		if strings.HasPrefix(lower, "impersonate-") || strings.HasPrefix(lower, "x-remote-") {
-			header.Del(name)
-		}
-	}
-	for _, name := range []string{"Cookie", "Proxy-Authorization"} {
-		header.Del(name)
-	}
-	header.Set("Authorization", "Bearer "+token)
-	header.Set(authenticationv1.ImpersonateUserHeader, c.caller.GetName())
-	if uid := c.caller.GetUID(); uid != "" {
-		header.Set(authenticationv1.ImpersonateUIDHeader, uid)
-	}
-	for _, group := range c.caller.GetGroups() {
-		header.Add(authenticationv1.ImpersonateGroupHeader, group)
-	}
-	for key, values := range c.caller.GetExtra() {
-		for _, value := range values {
-			header.Add(authenticationv1.ImpersonateUserExtraHeaderPrefix+url.PathEscape(key), value)
-		}
-	}
-}
-
-// location is a path of this server.
-func location(config *rest.Config, path, query string) (*url.URL, error) {
-	host := config.Host
-	if !strings.Contains(host, "://") {
-		host = "https://" + host
-	}
-	location, err := url.Parse(host)
-	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("reading the address of this server: %w", err))
-	}
-	location.Path, location.RawQuery = path, query
-	return location, nil
-}
-
 // send sends a request to a member and returns its answer if that is a success. The caller closes its body.
 func (c *call) send(ctx context.Context, method, cluster, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
-	local := c.local()
-	target, err := location(local, clusterv1alpha1.ProxyPath(cluster)+path, query.Encode())
-	if err != nil {
-		return nil, err
-	}
+	target := url.URL{Scheme: "https", Host: "localhost", Path: clusterv1alpha1.ProxyPath(cluster) + path, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -93,8 +44,7 @@ func (c *call) send(ctx context.Context, method, cluster, path string, query url
 		r.Header[name] = values
 	}
 	r.Header.Set("User-Agent", c.request.UserAgent())
-	c.actAs(r.Header, local.BearerToken)
-	response, err := local.Transport.RoundTrip(r)
+	response, err := c.process().As(c.caller).RoundTrip(r)
 	if err != nil {
 		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("cluster %s: %v", cluster, err))
 	}
@@ -195,36 +145,7 @@ func rank(err error) int {
 	return 2
 }
 
-// forward carries a request to a path of this server, as the caller, upgraded connections included.
-func (c *call) forward(r *http.Request, path string) error {
-	config, transport := c.local(), c.local().Transport
-	if httpstream.IsUpgradeRequest(r) {
-		config = c.network
-		authority, err := rest.TLSConfigFor(config)
-		if err != nil {
-			return apierrors.NewInternalError(err)
-		}
-		// A connection that is upgraded has HTTP/1.1.
-		authority.NextProtos = []string{"http/1.1"}
-		way := &http.Transport{TLSClientConfig: authority, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
-		defer way.CloseIdleConnections()
-		transport = way
-	}
-	target, err := location(config, path, r.URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	forwarded := r.WithContext(r.Context())
-	forwarded.Header = r.Header.Clone()
-	c.actAs(forwarded.Header, config.BearerToken)
-	dial.Forward(c.writer, forwarded, target, transport, failure{c.writer})
-	return nil
-}
-
-// failure answers a request that could not be forwarded.
-type failure struct{ writer http.ResponseWriter }
-
-// Error answers 503.
-func (f failure) Error(err error) {
-	fail(f.writer, apierrors.NewServiceUnavailable(err.Error()))
+// forward answers with what another path of this server answers to the caller, upgraded connections included.
+func (c *call) forward(path string) {
+	c.process().ServeAs(c.writer, c.request, c.caller, path)
 }

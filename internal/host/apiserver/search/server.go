@@ -19,10 +19,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	searchv1alpha1 "github.com/flagship-k8s/flagship/api/search/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/resources"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
@@ -53,10 +53,8 @@ type Config struct {
 // Server serves the search API. Make one with New.
 type Server struct {
 	registries func() Registries
-	// local calls this server in the process, with all rights; it impersonates the caller. It is a function since it calls the handler that this
-	// server is a part of. network is the way for connections that are upgraded.
-	local   func() *rest.Config
-	network *rest.Config
+	// process calls this server in the process, as the caller. It is a function since it calls the handler that this server is a part of.
+	process func() *inprocess.Transport
 
 	requests *prometheus.CounterVec
 	watches  prometheus.Gauge
@@ -67,8 +65,8 @@ type Server struct {
 	pause time.Duration
 }
 
-// New makes a Server. local is a client configuration that calls the API server in this process, network one for a connection; both have all rights.
-func New(config Config, local func() *rest.Config, network *rest.Config) *Server {
+// New makes a Server. process returns what calls the API server in this process.
+func New(config Config, process func() *inprocess.Transport) *Server {
 	registries := config.Registries
 	if registries == nil {
 		registries = func() Registries { return nil }
@@ -77,7 +75,7 @@ func New(config Config, local func() *rest.Config, network *rest.Config) *Server
 		config.Clock = clock.RealClock{}
 	}
 	s := &Server{
-		registries: registries, local: local, network: network, waits: waits.New(config.Clock), patience: memberPatience, pause: time.Second,
+		registries: registries, process: process, waits: waits.New(config.Clock), patience: memberPatience, pause: time.Second,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_search_requests_total", Help: "Requests to the search API that read or write members, by verb.",
 		}, []string{"verb"}),
@@ -239,7 +237,8 @@ func (c *call) toControlPlane(ctx context.Context) error {
 	if c.info.IsResourceRequest && merge.IsVersion(c.request.URL.Query().Get("resourceVersion")) {
 		return expired("the objects are those of the control plane now")
 	}
-	return c.forward(c.request, c.path)
+	c.forward(c.path)
+	return nil
 }
 
 // expired has a client list again.

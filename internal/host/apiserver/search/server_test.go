@@ -24,9 +24,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -180,7 +180,7 @@ func (m *memberAPI) list(w http.ResponseWriter, r *http.Request) {
 type fleetOf struct {
 	t       *testing.T
 	members map[string]*memberAPI
-	hub     *httptest.Server
+	hub     *inprocess.Transport
 	// clock is that of all servers.
 	clock *clocktesting.FakePassiveClock
 
@@ -196,9 +196,10 @@ func startFleet(t *testing.T, members map[string]*memberAPI) *fleetOf {
 	for name := range members {
 		f.selected[name] = nil
 	}
-	f.hub = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who := r.Header.Get("Impersonate-User"); who != "alice" || r.Header.Get("Authorization") != "Bearer all" {
-			t.Errorf("%s is sent as %q", r.URL, who)
+	caller := inprocess.Authenticate(nil)
+	f.hub = inprocess.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who, _, err := caller.AuthenticateRequest(r); err != nil || who.User.GetName() != "alice" || len(r.Header["Authorization"]) > 0 {
+			t.Errorf("%s is sent as %v: %v", r.URL, who, err)
 		}
 		rest, proxied := strings.CutPrefix(r.URL.Path, "/apis/cluster.karmada.io/v1alpha1/clusters/")
 		if !proxied {
@@ -208,9 +209,8 @@ func startFleet(t *testing.T, members map[string]*memberAPI) *fleetOf {
 		name, path, _ := strings.Cut(rest, "/proxy")
 		r.URL.Path = path
 		f.members[name].ServeHTTP(w, r)
-	}))
+	}), nil)
 	t.Cleanup(f.hub.Close)
-	t.Cleanup(f.hub.CloseClientConnections)
 	return f
 }
 
@@ -265,8 +265,7 @@ func (f *fleetOf) server() *Server {
 }
 
 func (f *fleetOf) starting() *Server {
-	config := &rest.Config{Host: f.hub.URL, BearerToken: "all", Transport: http.DefaultTransport}
-	s := New(Config{Registries: func() Registries { return f }, Clock: f.clock}, func() *rest.Config { return config }, config)
+	s := New(Config{Registries: func() Registries { return f }, Clock: f.clock}, func() *inprocess.Transport { return f.hub })
 	s.patience, s.pause = 2*time.Second, time.Millisecond
 	return s
 }

@@ -36,7 +36,8 @@ func (c *call) toOwner(ctx context.Context) error {
 	}
 	object := c.info.Subresource == "" || c.info.Subresource == "status" || c.info.Subresource == "scale"
 	if !object {
-		return c.forward(c.request, clusterv1alpha1.ProxyPath(cluster)+c.path)
+		c.forward(clusterv1alpha1.ProxyPath(cluster) + c.path)
+		return nil
 	}
 	return c.write(ctx, cluster)
 }

@@ -37,19 +37,21 @@ const (
 	maxPods = 200
 )
 
-// proxied is a configuration that sends each request to clusters/NAME/proxy of the control plane as the author: it is authorized, and
+// AsUser returns the configuration of a client of the control plane that sends each request as a user.
+type AsUser = func(user.Info) *rest.Config
+
+// proxied is a configuration that sends each request to clusters/NAME/proxy of the control plane as the author: it is authorized and audited, and
 // has the rights in the member, as if the author had sent it.
-func proxied(hub *rest.Config, cluster string, author user.Info) *rest.Config {
-	config := rest.CopyConfig(hub)
+func proxied(as AsUser, cluster string, author user.Info) *rest.Config {
+	config := as(author)
 	config.Host += clusterv1alpha1.ProxyPath(cluster)
-	config.Impersonate = rest.ImpersonationConfig{UserName: author.GetName(), UID: author.GetUID(), Groups: author.GetGroups(), Extra: author.GetExtra()}
 	return config
 }
 
 // ThroughProxy returns clients of members that have the rights of the author.
-func ThroughProxy(hub *rest.Config) func(cluster string, author user.Info) (dynamic.Interface, error) {
+func ThroughProxy(as AsUser) func(cluster string, author user.Info) (dynamic.Interface, error) {
 	return func(cluster string, author user.Info) (dynamic.Interface, error) {
-		members, err := dynamic.NewForConfig(proxied(hub, cluster, author))
+		members, err := dynamic.NewForConfig(proxied(as, cluster, author))
 		if err != nil {
 			return nil, fmt.Errorf("making a client of cluster %s: %w", cluster, err)
 		}
@@ -58,9 +60,9 @@ func ThroughProxy(hub *rest.Config) func(cluster string, author user.Info) (dyna
 }
 
 // KindsThroughProxy returns the kinds that members serve, each in the version that its member prefers, as far as the author may read its discovery.
-func KindsThroughProxy(hub *rest.Config) func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error) {
+func KindsThroughProxy(as AsUser) func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error) {
 	return func(ctx context.Context, cluster string, author user.Info) ([]hubstore.Kind, error) {
-		member, err := discovery.NewDiscoveryClientForConfig(proxied(hub, cluster, author))
+		member, err := discovery.NewDiscoveryClientForConfig(proxied(as, cluster, author))
 		if err != nil {
 			return nil, fmt.Errorf("making a discovery client of cluster %s: %w", cluster, err)
 		}

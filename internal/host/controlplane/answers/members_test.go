@@ -73,8 +73,11 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 		}
 	}))
 	defer hub.Close()
+	as := func(who user.Info) *rest.Config {
+		return &rest.Config{Host: hub.URL, Impersonate: rest.ImpersonationConfig{UserName: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra()}}
+	}
 	answerer := answers.Answerer{
-		Members: answers.ThroughProxy(&rest.Config{Host: hub.URL}), Kinds: answers.KindsThroughProxy(&rest.Config{Host: hub.URL}),
+		Members: answers.ThroughProxy(as), Kinds: answers.KindsThroughProxy(as),
 		Templates: store{hubstore.Kind{
 			GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 			Resource:         schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Namespaced: true,

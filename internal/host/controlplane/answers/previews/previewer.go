@@ -82,11 +82,9 @@ func (p *Previewer) begin(name string) (end func(), ok bool) {
 }
 
 // AsAuthor returns clients of the control plane that send each request as an author.
-func AsAuthor(hub *rest.Config) func(author user.Info) (dynamic.Interface, error) {
+func AsAuthor(as func(user.Info) *rest.Config) func(author user.Info) (dynamic.Interface, error) {
 	return func(author user.Info) (dynamic.Interface, error) {
-		config := rest.CopyConfig(hub)
-		config.Impersonate = rest.ImpersonationConfig{UserName: author.GetName(), UID: author.GetUID(), Groups: author.GetGroups(), Extra: author.GetExtra()}
-		client, err := dynamic.NewForConfig(config)
+		client, err := dynamic.NewForConfig(as(author))
 		if err != nil {
 			return nil, fmt.Errorf("making a client for %s: %w", author.GetName(), err)
 		}
