@@ -27,7 +27,7 @@ const NoAuditLog = "none"
 // Audit configures what is recorded of requests to a hub, and where.
 type Audit struct {
 	// PolicyFile is the path of an audit policy; empty means the built-in one, which records the metadata of writes that users
-	// make, and of every request that goes through a Cluster's proxy.
+	// make, and of every request that reads or writes something in a member.
 	PolicyFile string
 	// LogPath is the log file, "-" for standard output, NoAuditLog for none; empty means audit/audit.log in DataDir.
 	LogPath string
@@ -58,7 +58,9 @@ func (a Audit) Complete(dataDir string) (Audit, error) {
 }
 
 // auditPolicy is the built-in policy. What the control plane does itself is left out: it is in conditions and events, and is
-// most of all requests. So are reads, and writes that only report: events, leases, statuses, and questions about rights.
+// most of all requests. What it does for a user is not: it does that as the user. Of questions whose answers may have something of members the
+// spec is recorded, which has nothing but names; a Preview may have Secrets in it. Left out are reads, and writes that only report: events,
+// leases, statuses, and questions about rights.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -69,6 +71,14 @@ rules:
   resources:
   - group: cluster.karmada.io
     resources: [clusters/proxy]
+  - group: search.karmada.io
+    resources: ["proxying/*", "search/*"]
+- level: Metadata
+  nonResourceURLs: ["/flagship/*"]
+- level: Request
+  resources:
+  - group: fleet.flagship.io
+    resources: [explanations, driftreports, timelines, histories, undeletions]
 - level: None
   verbs: [get, list, watch]
 - level: None

@@ -24,23 +24,32 @@ func TestAuditPolicy(t *testing.T) {
 		reason   string
 		request  authorizer.AttributesRecord
 		recorded bool
+		spec     bool
 	}{
-		"Write":       {"a user's write is recorded", request(alice, "create", "", "secrets", ""), true},
-		"Delete":      {"so is a deletion", request(alice, "deletecollection", "work.karmada.io", "works", ""), true},
-		"Token":       {"and a token of an account", request(alice, "create", "", "serviceaccounts", "token"), true},
-		"Approval":    {"and a subresource that is no status", request(alice, "update", "certificates.k8s.io", "certificatesigningrequests", "approval"), true},
-		"Proxy":       {"whatever goes into a member is recorded, reads too", request(alice, "get", "cluster.karmada.io", "clusters", "proxy"), true},
-		"Page":        {"a write to a path outside the API is recorded", authorizer.AttributesRecord{User: alice, Verb: "post", Path: "/x"}, true},
-		"Read":        {"reads are not", request(alice, "list", "", "secrets", ""), false},
-		"Watch":       {"nor watches", request(alice, "watch", "", "configmaps", ""), false},
-		"Self":        {"nor what the control plane does", request(self, "update", "work.karmada.io", "works", ""), false},
-		"SelfThrough": {"not even through a proxy", request(self, "get", "cluster.karmada.io", "clusters", "proxy"), false},
-		"Lease":       {"nor leases", request(alice, "update", "coordination.k8s.io", "leases", ""), false},
-		"Event":       {"nor events", request(alice, "create", "", "events", ""), false},
-		"Status":      {"nor statuses, of any group", request(alice, "patch", "work.karmada.io", "works", "status"), false},
-		"CoreStatus":  {"of the core group, too", request(alice, "patch", "", "pods", "status"), false},
-		"Question":    {"nor questions about rights", request(alice, "create", "authorization.k8s.io", "selfsubjectaccessreviews", ""), false},
-		"Health":      {"nor reads of the health", authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/readyz"}, false},
+		"Write":       {reason: "a user's write is recorded", request: request(alice, "create", "", "secrets", ""), recorded: true},
+		"Delete":      {reason: "so is a deletion", request: request(alice, "deletecollection", "work.karmada.io", "works", ""), recorded: true},
+		"Token":       {reason: "and a token of an account", request: request(alice, "create", "", "serviceaccounts", "token"), recorded: true},
+		"Approval":    {reason: "and a subresource that is no status", request: request(alice, "update", "certificates.k8s.io", "certificatesigningrequests", "approval"), recorded: true},
+		"Proxy":       {reason: "whatever goes into a member is recorded, reads too", request: request(alice, "get", "cluster.karmada.io", "clusters", "proxy"), recorded: true},
+		"Search":      {reason: "so is what the search API reads", request: request(alice, "get", "search.karmada.io", "proxying", "proxy"), recorded: true},
+		"Cache":       {reason: "with its cache", request: request(alice, "list", "search.karmada.io", "search", "api"), recorded: true},
+		"Registry":    {reason: "a registry has nothing of members", request: request(alice, "list", "search.karmada.io", "resourceregistries", "")},
+		"Drift":       {reason: "a question is recorded with what it is about", request: request(alice, "create", "fleet.flagship.io", "driftreports", ""), recorded: true, spec: true},
+		"Explanation": {reason: "so is an Explanation", request: request(alice, "create", "fleet.flagship.io", "explanations", ""), recorded: true, spec: true},
+		"Timeline":    {reason: "so is a Timeline", request: request(alice, "create", "fleet.flagship.io", "timelines", ""), recorded: true, spec: true},
+		"Preview":     {reason: "a Preview without its objects", request: request(alice, "create", "fleet.flagship.io", "previews", ""), recorded: true},
+		"Orphans":     {reason: "a page about objects in members is recorded", request: authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/flagship/orphans"}, recorded: true},
+		"Page":        {reason: "a write to a path outside the API is recorded", request: authorizer.AttributesRecord{User: alice, Verb: "post", Path: "/x"}, recorded: true},
+		"Read":        {reason: "reads are not", request: request(alice, "list", "", "secrets", ""), recorded: false},
+		"Watch":       {reason: "nor watches", request: request(alice, "watch", "", "configmaps", ""), recorded: false},
+		"Self":        {reason: "nor what the control plane does", request: request(self, "update", "work.karmada.io", "works", ""), recorded: false},
+		"SelfThrough": {reason: "not even through a proxy", request: request(self, "get", "cluster.karmada.io", "clusters", "proxy"), recorded: false},
+		"Lease":       {reason: "nor leases", request: request(alice, "update", "coordination.k8s.io", "leases", ""), recorded: false},
+		"Event":       {reason: "nor events", request: request(alice, "create", "", "events", ""), recorded: false},
+		"Status":      {reason: "nor statuses, of any group", request: request(alice, "patch", "work.karmada.io", "works", "status"), recorded: false},
+		"CoreStatus":  {reason: "of the core group, too", request: request(alice, "patch", "", "pods", "status"), recorded: false},
+		"Question":    {reason: "nor questions about rights", request: request(alice, "create", "authorization.k8s.io", "selfsubjectaccessreviews", ""), recorded: false},
+		"Health":      {reason: "nor reads of the health", request: authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/readyz"}, recorded: false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,6 +57,9 @@ func TestAuditPolicy(t *testing.T) {
 			want := "None"
 			if tc.recorded {
 				want = "Metadata"
+			}
+			if tc.spec {
+				want = "Request"
 			}
 			if string(level) != want {
 				t.Errorf("%s: level %s, want %s", tc.reason, level, want)
