@@ -188,7 +188,7 @@ var (
 var (
 	// Searched is a list of the search API.
 	Searched = Row{
-		Party: memberServer, Sends: "a list to the search API", Piece: Limit{"the list of a member", 8 << 20, 1_000_000},
+		Party: memberServer, Sends: "a list to the search API", Piece: Limit{"the list of a member", 4 << 20, 1_000_000},
 		Bound: "of 8 members at a time", Beyond: "The list has a warning that the member is missing.", Test: "internal/host/apiserver/search/merge TestAListHasABound",
 	}
 	// DriftAnswer is what the agent of a member answers about drift.

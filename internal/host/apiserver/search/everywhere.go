@@ -44,14 +44,14 @@ func (s *Server) everywhere(w http.ResponseWriter, r *http.Request, path string,
 	for _, cluster := range clusters {
 		c.clusters[cluster] = nil
 	}
-	object := c.info.Subresource == "" || c.info.Subresource == "status" || c.info.Subresource == "scale"
+	object := c.isObject()
 	switch {
 	case c.info.IsResourceRequest && object && c.info.Verb == "list":
-		return c.list(r.Context())
+		return c.bounded(c.list)
 	case c.info.IsResourceRequest && object && c.info.Verb == "get":
-		return c.get(r.Context())
+		return c.bounded(c.get)
 	case c.info.IsResourceRequest && c.info.Subresource == "log" && c.info.Verb == "get":
-		return c.toOwner(r.Context())
+		return c.bounded(c.toOwner)
 	}
 	return apierrors.NewMethodNotSupported(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"),
 		fmt.Sprintf("%s %s in all clusters (only objects can be read there, name a cluster)", r.Method, c.path))

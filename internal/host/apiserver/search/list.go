@@ -30,9 +30,10 @@ func (c *call) selectors() url.Values {
 	return query
 }
 
-// page reads up to limit objects of a cluster. If they are too large together it reads fewer.
-func (c *call) page(ctx context.Context, cluster, accept string, limit int, token string) (merge.Page, error) {
+// page reads up to limit objects of a cluster. If they are too large together it reads fewer, and so do further pages with the same most.
+func (c *call) page(ctx context.Context, cluster, accept string, limit int, most *int, token string) (merge.Page, error) {
 	for {
+		limit = min(limit, *most)
 		query := c.selectors()
 		query.Set("limit", strconv.Itoa(limit))
 		if token != "" {
@@ -40,7 +41,7 @@ func (c *call) page(ctx context.Context, cluster, accept string, limit int, toke
 		}
 		list, err := c.read(ctx, cluster, c.path, query, accept)
 		if errors.Is(err, merge.ErrTooLarge) && limit > 1 {
-			limit /= 2
+			*most = limit / 2
 			continue
 		}
 		if err != nil {
@@ -48,6 +49,12 @@ func (c *call) page(ctx context.Context, cluster, accept string, limit int, toke
 		}
 		return c.pageOf(list, cluster), nil
 	}
+}
+
+// first reads the metadata of one object of a cluster at most, and with it the version of the list.
+func (c *call) first(ctx context.Context, cluster string) (merge.Page, error) {
+	one := 1
+	return c.page(ctx, cluster, fmt.Sprintf(metadataOnly, "List"), 1, &one, "")
 }
 
 // pageOf takes the objects of the selected namespaces of a list.
@@ -71,7 +78,7 @@ func (c *call) versions(ctx context.Context) (found merge.Version, failed map[st
 		if err := c.waits.Broken(c.caller.GetName(), cluster); err != nil && len(c.clusters) > 1 {
 			return err
 		}
-		first, err := c.page(ctx, cluster, fmt.Sprintf(metadataOnly, "List"), 1, "")
+		first, err := c.first(ctx, cluster)
 		if err != nil {
 			return err
 		}
@@ -138,7 +145,7 @@ func (c *call) listFrom(ctx context.Context, from merge.Position, of merge.Versi
 		if _, still := c.clusters[cluster]; !still {
 			return expired(fmt.Sprintf("cluster %s is not read any more", cluster))
 		}
-		token := ""
+		token, most := "", pageSize
 		if cluster == from.Cluster {
 			token = from.Continue
 		}
@@ -146,7 +153,7 @@ func (c *call) listFrom(ctx context.Context, from merge.Position, of merge.Versi
 			if limit <= 0 {
 				return out.End(from.Version, merge.Position{Version: from.Version, Cluster: cluster, Continue: token}.String())
 			}
-			next, err := c.page(ctx, cluster, c.accept, min(limit, pageSize), token)
+			next, err := c.page(ctx, cluster, c.accept, limit, &most, token)
 			if err != nil {
 				c.waits.Broke(ctx, c.caller.GetName(), cluster, token)
 			} else {
@@ -197,7 +204,7 @@ func (c *call) listAll(ctx context.Context, at, tokens merge.Version, limit int)
 	for i := range parts {
 		parts[i] = make(chan part)
 	}
-	free := make(chan struct{}, memberConcurrency)
+	free := make(chan struct{}, c.share.Size())
 	reading.Go(func() {
 		for i, cluster := range names {
 			select {
@@ -253,14 +260,15 @@ type part struct {
 
 // readPages sends the pages of a cluster, from a token on, until there are limit objects, 0 for all.
 func (c *call) readPages(ctx context.Context, cluster, token string, limit int, to chan<- part) {
+	most := pageSize
 	for left := limit; ; {
-		size := pageSize
+		size := most
 		if limit > 0 {
-			size = min(left, pageSize)
+			size = left
 		}
 		var next merge.Page
 		err := controlloop.CatchPanic(func() (err error) {
-			next, err = c.page(ctx, cluster, c.accept, size, token)
+			next, err = c.page(ctx, cluster, c.accept, size, &most, token)
 			return err
 		})
 		select {

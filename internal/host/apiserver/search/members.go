@@ -27,8 +27,10 @@ import (
 const (
 	// memberPatience is how long a member may take to answer.
 	memberPatience = 5 * time.Second
-	// memberConcurrency is how many members are read at a time for one request.
+	// memberConcurrency is how many members are read at a time for one request, if the budget allows it.
 	memberConcurrency = 8
+	// requestPatience is how long a request but a watch may take, as long as one to an API server.
+	requestPatience = time.Minute
 	// metadataOnly is how a member is asked for as little as possible.
 	metadataOnly = "application/json;as=PartialObjectMetadata%s;g=meta.k8s.io;v=v1"
 )
@@ -77,7 +79,7 @@ func (c *call) each(clusters []string, read func(cluster string) error) map[stri
 	var mu sync.Mutex
 	failed := map[string]error{}
 	var group errgroup.Group
-	group.SetLimit(memberConcurrency)
+	group.SetLimit(c.share.Size())
 	for _, cluster := range clusters {
 		group.Go(func() error {
 			if err := controlloop.CatchPanic(func() error { return read(cluster) }); err != nil {

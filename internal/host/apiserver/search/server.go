@@ -23,6 +23,7 @@ import (
 
 	searchv1alpha1 "github.com/flagship-k8s/flagship/api/search/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/budget"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/resources"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/waits"
@@ -59,6 +60,7 @@ type Server struct {
 	requests *prometheus.CounterVec
 	watches  prometheus.Gauge
 	waits    *waits.Waits
+	budget   *budget.Budget
 	// patience is how long a member may take to answer.
 	patience time.Duration
 	// pause is how long a watch of a member that failed is not begun again, at first.
@@ -75,7 +77,7 @@ func New(config Config, process func() *inprocess.Transport) *Server {
 		config.Clock = clock.RealClock{}
 	}
 	s := &Server{
-		registries: registries, process: process, waits: waits.New(config.Clock), patience: memberPatience, pause: time.Second,
+		registries: registries, process: process, waits: waits.New(config.Clock), budget: &budget.Budget{}, patience: memberPatience, pause: time.Second,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_search_requests_total", Help: "Requests to the search API that read or write members, by verb.",
 		}, []string{"verb"}),
@@ -150,6 +152,8 @@ type call struct {
 	clusters map[string][]string
 	// reduced objects have no fields that only writers need.
 	reduced bool
+	// share is how many answers of members the request may hold.
+	share *budget.Share
 	// plain objects have the version of their own cluster, and a list has none: in answers to clusters/*/proxy.
 	plain bool
 }
@@ -189,7 +193,38 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return c.toControlPlane(r.Context())
 	}
 	s.requests.WithLabelValues(c.info.Verb).Inc()
-	return c.toMembers(r.Context())
+	return c.bounded(c.toMembers)
+}
+
+// bounded answers a request with a share of the budget, which a request that lasts ends itself. Every other request has a deadline, for the
+// client, too: one that does not read would keep its share.
+func (c *call) bounded(answer func(context.Context) error) (err error) {
+	if c.share, err = c.budget.Begin(budget.Tenant(c.caller.GetName()), min(len(c.clusters), memberConcurrency)); err != nil {
+		return err
+	}
+	defer c.share.End()
+	if c.lasts() {
+		return answer(c.request.Context())
+	}
+	ctx, cancel := context.WithTimeout(c.request.Context(), requestPatience)
+	defer cancel()
+	defer c.writeUntil(requestPatience)()
+	return answer(ctx)
+}
+
+// lasts returns whether the request has no deadline: a watch, and what is carried on to one member.
+func (c *call) lasts() bool { return c.info.Verb == "watch" || !c.isObject() }
+
+// isObject returns whether the request is about an object itself.
+func (c *call) isObject() bool {
+	return c.info.Subresource == "" || c.info.Subresource == "status" || c.info.Subresource == "scale"
+}
+
+// writeUntil fails what is written to the client after this time, until the returned function is called.
+func (c *call) writeUntil(patience time.Duration) (undo func()) {
+	controller := http.NewResponseController(c.writer)
+	_ = controller.SetWriteDeadline(time.Now().Add(patience)) // a client in this process has none, and reads
+	return func() { _ = controller.SetWriteDeadline(time.Time{}) }
 }
 
 // starting is the answer while the caches of the control plane are not filled. Clients of client-go send the request again.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,20 @@ type memberAPI struct {
 	changed chan struct{}
 	writes  []string
 	open    int // watches
+	// endless is that a watch has an event without an end, and sent the bytes of each of these.
+	endless bool
+	sent    []int
+}
+
+// withoutEnd sends an event until the reader has gone.
+func (m *memberAPI) withoutEnd(w io.Writer) {
+	m.mu.Unlock()
+	text, sent := []byte(`{"type":"ADDED","object":{"kind":"`+strings.Repeat("x", 1<<16)), 0
+	for n, err := w.Write(text); err == nil && sent < 1<<28; n, err = w.Write(text[len(text)-1<<16:]) {
+		sent += n
+	}
+	m.mu.Lock()
+	m.sent = append(m.sent, sent)
 }
 
 func (m *memberAPI) watches() int {
@@ -126,6 +141,10 @@ func (m *memberAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case query.Has("watch"):
 		m.open++
 		defer func() { m.open-- }()
+		if m.endless {
+			m.withoutEnd(w)
+			return
+		}
 		from, _ := strconv.Atoi(query.Get("resourceVersion"))
 		if from < m.oldest {
 			_ = encode(map[string]any{"type": "ERROR", "object": apierrors.NewResourceExpired("too old").Status()})
@@ -181,6 +200,8 @@ type fleetOf struct {
 	t       *testing.T
 	members map[string]*memberAPI
 	hub     *inprocess.Transport
+	// arrived counts the requests to members.
+	arrived atomic.Int32
 	// clock is that of all servers.
 	clock *clocktesting.FakePassiveClock
 
@@ -198,7 +219,7 @@ func startFleet(t *testing.T, members map[string]*memberAPI) *fleetOf {
 	}
 	caller := inprocess.Authenticate(nil)
 	f.hub = inprocess.NewTransport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, _, err := caller.AuthenticateRequest(r); err != nil || who.User.GetName() != "alice" || len(r.Header["Authorization"]) > 0 {
+		if who, _, err := caller.AuthenticateRequest(r); err != nil || !strings.HasPrefix(who.User.GetName(), "alice") || len(r.Header["Authorization"]) > 0 {
 			t.Errorf("%s is sent as %v: %v", r.URL, who, err)
 		}
 		rest, proxied := strings.CutPrefix(r.URL.Path, "/apis/cluster.karmada.io/v1alpha1/clusters/")
@@ -208,6 +229,7 @@ func startFleet(t *testing.T, members map[string]*memberAPI) *fleetOf {
 		}
 		name, path, _ := strings.Cut(rest, "/proxy")
 		r.URL.Path = path
+		f.arrived.Add(1)
 		f.members[name].ServeHTTP(w, r)
 	}), nil)
 	t.Cleanup(f.hub.Close)
@@ -273,7 +295,7 @@ func (f *fleetOf) starting() *Server {
 // serve serves requests of a user.
 func (f *fleetOf) serve(handle http.HandlerFunc) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := request.WithUser(r.Context(), &user.DefaultInfo{Name: "alice"})
+		ctx := request.WithUser(r.Context(), &user.DefaultInfo{Name: "alice" + r.Header.Get("Alias")})
 		handle(w, r.WithContext(warning.WithWarningRecorder(ctx, header{w})))
 	}))
 	f.t.Cleanup(server.Close)

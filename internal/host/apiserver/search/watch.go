@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,12 +19,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/budget"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
-// watchLife is how long a watch lasts if the client names no time.
-const watchLife = 30 * time.Minute
+const (
+	// watchLife is how long a watch lasts if the client names no time.
+	watchLife = 30 * time.Minute
+	// readPatience is how long the client may take to read an event: what waits for it holds a share of the budget.
+	readPatience = time.Minute
+	// smallEvent is up to how many bytes an event of a member takes no share.
+	smallEvent = 64 << 10
+)
 
 // delta is one event of a cluster.
 type delta struct {
@@ -71,6 +80,7 @@ func (c *call) watch(ctx context.Context) error {
 			return expired(fmt.Sprintf("cluster %s is at an earlier version: it was restored from a backup", cluster))
 		}
 	}
+	c.share.End()
 	w := &watcher{call: c, at: maps.Clone(from), events: make(chan delta), bookmarks: query.Get("allowWatchBookmarks") == "true"}
 	if w.at == nil {
 		w.at = merge.Version{}
@@ -185,6 +195,7 @@ func (w *watcher) deliver(d delta) error {
 }
 
 func (w *watcher) write(kind apiwatch.EventType, object any) error {
+	defer w.writeUntil(readPatience)()
 	if err := json.NewEncoder(w.writer).Encode(map[string]any{"type": kind, "object": object}); err != nil {
 		return err
 	}
@@ -250,18 +261,8 @@ func (f *follower) send(ctx context.Context, d delta) error {
 
 // once lists the cluster if the client has nothing of it, and watches it until the watch ends. It returns whether the watch began.
 func (f *follower) once(ctx context.Context) (began bool, err error) {
-	if f.at == "" {
-		if err := f.initial(ctx); err != nil {
-			return false, err
-		}
-	} else {
-		now, err := f.page(ctx, f.cluster, fmt.Sprintf(metadataOnly, "List"), 1, "")
-		if err != nil {
-			return false, err
-		}
-		if merge.Earlier(now.At, f.at) {
-			return false, expired("it was restored from a backup")
-		}
+	if err := f.hold(ctx, f.catchUp); err != nil {
+		return false, err
 	}
 	query := f.selectors()
 	query.Set("watch", "true")
@@ -284,8 +285,10 @@ func (f *follower) once(ctx context.Context) (began bool, err error) {
 	defer func() { _ = response.Body.Close() }()
 	f.watches.Inc()
 	defer f.watches.Dec()
-	decoder := json.NewDecoder(response.Body)
+	body := &io.LimitedReader{R: response.Body}
+	decoder := json.NewDecoder(body)
 	for {
+		body.N = bounds.Searched.Piece.Bytes
 		var event struct {
 			Type   apiwatch.EventType
 			Object json.RawMessage
@@ -293,10 +296,41 @@ func (f *follower) once(ctx context.Context) (began bool, err error) {
 		if err := decoder.Decode(&event); err != nil {
 			return true, err
 		}
-		if err := f.event(ctx, event.Type, event.Object); err != nil {
+		pass := func(ctx context.Context) error { return f.event(ctx, event.Type, event.Object) }
+		if len(event.Object) > smallEvent {
+			err = f.hold(ctx, pass)
+		} else {
+			err = pass(ctx)
+		}
+		if err != nil {
 			return true, err
 		}
 	}
+}
+
+// hold waits for a share of one answer, and has it while do runs.
+func (f *follower) hold(ctx context.Context, do func(context.Context) error) error {
+	share, err := f.budget.Wait(ctx, budget.Tenant(f.caller.GetName()))
+	if err != nil {
+		return err
+	}
+	defer share.End()
+	return do(ctx)
+}
+
+// catchUp sends the objects of the cluster if the client has nothing of it. Otherwise it returns an error if the client has to list again.
+func (f *follower) catchUp(ctx context.Context) error {
+	if f.at == "" {
+		return f.initial(ctx)
+	}
+	now, err := f.first(ctx, f.cluster)
+	if err != nil {
+		return err
+	}
+	if merge.Earlier(now.At, f.at) {
+		return expired("it was restored from a backup")
+	}
+	return nil
 }
 
 // event passes an event of the member on.
@@ -355,9 +389,9 @@ func (f *follower) line(object map[string]any, rows []any) {
 // initial sends all objects of the cluster as new ones. If it fails between them, the client has to list again: what is deleted
 // meanwhile would stay with it.
 func (f *follower) initial(ctx context.Context) error {
-	token, sent, at := "", false, ""
+	token, sent, at, most := "", false, "", pageSize
 	for {
-		next, err := f.page(ctx, f.cluster, f.accept, pageSize, token)
+		next, err := f.page(ctx, f.cluster, f.accept, pageSize, &most, token)
 		if err != nil && sent {
 			return expired("its objects were not sent completely: " + err.Error())
 		}

@@ -34,8 +34,8 @@ func (c *call) toOwner(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object := c.info.Subresource == "" || c.info.Subresource == "status" || c.info.Subresource == "scale"
-	if !object {
+	if !c.isObject() {
+		c.share.End() // it may last
 		c.forward(clusterv1alpha1.ProxyPath(cluster) + c.path)
 		return nil
 	}
