@@ -48,7 +48,7 @@ func TestOnlyChangesArePublished(t *testing.T) {
 			t.Error("a change concerns a kind without customizations")
 		}
 	})
-	loader := customizations.Loader{Client: from, Live: from, Scripts: declarative.New(), Webhooks: webhook.New(nil), Changes: changes}
+	loader := customizations.Loader{Client: from, Live: from, Scripts: declarative.New(), Webhooks: webhook.New(nil, nil), Changes: changes}
 	if err := loader.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

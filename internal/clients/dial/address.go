@@ -44,6 +44,11 @@ func (r Rules) CheckHost(host string) error {
 	return nil
 }
 
+// DialContext connects to an address that is allowed.
+func (r Rules) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: silence, ControlContext: r.control}).DialContext(ctx, network, address)
+}
+
 // control is called with the address of every connection before it is made, after names have been resolved.
 func (r Rules) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	if r.AllowLoopback {
@@ -61,7 +66,7 @@ func (r Rules) control(_ context.Context, _, address string, _ syscall.RawConn) 
 }
 
 func refused(host string) error {
-	return &AddressError{fmt.Sprintf("%s is a loopback or link-local address, and the control plane connects to members "+
+	return &AddressError{fmt.Sprintf("%s is a loopback or link-local address, and the control plane connects to members and webhooks "+
 		"at such addresses only if flagship server runs with %s", host, LoopbackFlag)}
 }
 

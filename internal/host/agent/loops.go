@@ -71,7 +71,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	// The control plane keeps events of success in its memory, which only its own process writes.
 	recorder := events.Split{Memory: events.RecorderFunc(func(events.Event) {}), Stored: stored}
 
-	scripts, webhooks, changes, episodes := declarative.New(), webhook.New(noServices), &interpret.Changes{}, drift.New(o.Clock)
+	scripts, webhooks, changes, episodes := declarative.New(), webhook.New(noServices, nil), &interpret.Changes{}, drift.New(o.Clock)
 	customized := interpret.Chain(scripts, webhooks)
 	interpreted, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {

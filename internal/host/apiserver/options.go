@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -15,9 +16,11 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/webhooks"
 )
 
 const (
@@ -57,6 +60,10 @@ func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener 
 		}
 	}
 	access.Admit(o, cfg.Admission, cfg.Role == Hub)
+	if cfg.Role == Hub {
+		plugins := o.Admission.GenericAdmission
+		plugins.Decorators = append(admission.Decorators{webhooks.Admission(dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers})}, plugins.Decorators...)
+	}
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
 	o.AllowPrivileged = cfg.Role == Member
 	if cfg.Kubelets != nil {

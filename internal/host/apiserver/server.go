@@ -41,6 +41,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/storage"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/versions"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/webhooks"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/works/local"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
@@ -258,6 +259,9 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	}
 	extensions := &config.ApiExtensions.ExtraConfig
 	extensions.ServiceResolver = services.Resolver(extensions.ServiceResolver)
+	if cfg.Role == Hub {
+		extensions.AuthResolverWrapper = webhooks.Within(dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}, extensions.AuthResolverWrapper)
+	}
 	converter, err := versions.NewConverter(extensions.ServiceResolver, extensions.AuthResolverWrapper)
 	if err != nil {
 		return nil, err

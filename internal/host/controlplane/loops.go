@@ -25,6 +25,7 @@ import (
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -323,7 +324,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}
-	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService)
+	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService, dial.Rules{AllowLoopback: o.Server.AllowLoopbackMembers}.DialContext)
 	chained, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {
 		return nil, err

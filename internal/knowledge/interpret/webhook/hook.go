@@ -46,7 +46,7 @@ type hook struct {
 	err error
 }
 
-func newHook(configuration string, webhook *configv1alpha1.ResourceInterpreterWebhook, resolve Resolve) *hook {
+func newHook(configuration string, webhook *configv1alpha1.ResourceInterpreterWebhook, resolve Resolve, dial Dial) *hook {
 	h := &hook{
 		name:    configuration + "/" + webhook.Name,
 		rules:   webhook.Rules,
@@ -60,12 +60,12 @@ func newHook(configuration string, webhook *configv1alpha1.ResourceInterpreterWe
 		h.err = fmt.Errorf("it accepts versions %q, not %s", versions, configv1alpha1.GroupVersion.Version)
 		return h
 	}
-	h.err = h.connect(&webhook.ClientConfig, resolve)
+	h.err = h.connect(&webhook.ClientConfig, resolve, dial)
 	return h
 }
 
 // connect prepares the client and the address.
-func (h *hook) connect(config *admissionregistrationv1.WebhookClientConfig, resolve Resolve) error {
+func (h *hook) connect(config *admissionregistrationv1.WebhookClientConfig, resolve Resolve, dial Dial) error {
 	security := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(config.CABundle) > 0 {
 		security.RootCAs = x509.NewCertPool()
@@ -74,6 +74,7 @@ func (h *hook) connect(config *admissionregistrationv1.WebhookClientConfig, reso
 		}
 	}
 	transport := &http.Transport{
+		DialContext:         dial,
 		TLSClientConfig:     security,
 		ForceAttemptHTTP2:   true,
 		IdleConnTimeout:     idleTime,

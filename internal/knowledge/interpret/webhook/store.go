@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"net"
 	"net/url"
 	"slices"
 	"sync"
@@ -18,9 +20,14 @@ import (
 // It is a function because the API server has one for its own webhooks, which this package does not import.
 type Resolve func(namespace, name string, port int32) (*url.URL, error)
 
+// Dial opens a connection to a webhook, or to the proxy that the environment names for it. It is a function because the rules for addresses are
+// those of members, which this package does not import.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Store is the layer of webhooks. Lookups never wait for a change.
 type Store struct {
 	resolve Resolve
+	dial    Dial
 	current atomic.Pointer[snapshot]
 	// setting serializes changes; reading needs no lock.
 	setting sync.Mutex
@@ -38,9 +45,9 @@ type snapshot struct {
 	operations sync.Map // schema.GroupVersionKind → *interpret.Operations
 }
 
-// New returns a store without webhooks. With a nil resolve, only webhooks that have a URL can be called.
-func New(resolve Resolve) *Store {
-	s := &Store{resolve: resolve}
+// New returns a store without webhooks. With a nil resolve, only webhooks that have a URL can be called. A nil dial connects to every address.
+func New(resolve Resolve, dial Dial) *Store {
+	s := &Store{resolve: resolve, dial: dial}
 	s.current.Store(&snapshot{})
 	return s
 }
@@ -66,7 +73,7 @@ func (s *Store) Set(configurations []*configv1alpha1.ResourceInterpreterWebhookC
 			fingerprint := fingerprintOf(configuration.Name, webhook)
 			h := old[fingerprint]
 			if h == nil {
-				h = newHook(configuration.Name, webhook, s.resolve)
+				h = newHook(configuration.Name, webhook, s.resolve, s.dial)
 				h.fingerprint = fingerprint
 				touched = append(touched, h)
 			}

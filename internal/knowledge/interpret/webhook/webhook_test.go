@@ -83,7 +83,7 @@ func pointing(s *httptest.Server) *configuration {
 }
 
 func interpreter(configurations ...*configuration) interpret.Interpreter {
-	store := webhook.New(nil)
+	store := webhook.New(nil, nil)
 	store.Set(configurations)
 	return interpret.Chain(store)
 }
@@ -120,7 +120,7 @@ func TestSetReturnsTheKindsThatChanged(t *testing.T) {
 			}},
 		}
 	}
-	store := webhook.New(nil)
+	store := webhook.New(nil, nil)
 	steps := []struct {
 		reason string
 		set    []*configuration
@@ -387,7 +387,7 @@ func TestServicesAreResolvedAndVerifiedByName(t *testing.T) {
 		c := pointing(s)
 		c.Webhooks[0].ClientConfig.URL = nil
 		c.Webhooks[0].ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: "ops", Name: "meaning", Path: ptr.To("/ask")}
-		store := webhook.New(resolve)
+		store := webhook.New(resolve, nil)
 		store.Set([]*configuration{c})
 		return interpret.Chain(store).Health(context.Background(), thing())
 	}
@@ -458,7 +458,7 @@ func TestTheFirstMatchingWebhookAnswers(t *testing.T) {
 func TestSetReplaces(t *testing.T) {
 	var healthy bool
 	s := server(t, func(*request) *response { return &response{Healthy: &healthy} })
-	store := webhook.New(nil)
+	store := webhook.New(nil, nil)
 	chain := interpret.Chain(store)
 	kind := thing().GroupVersionKind()
 	if chain.Supports(kind, configv1alpha1.InterpreterOperationInterpretHealth) {

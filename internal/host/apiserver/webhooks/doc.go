@@ -1,0 +1,2 @@
+// Package webhooks bounds at which addresses the API server calls webhooks: those at which members may be.
+package webhooks
