@@ -37,13 +37,28 @@ import (
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
-// maxEntries bounds each list of an answer.
-const maxEntries = 500
+const (
+	// maxEntries bounds each list of an answer.
+	maxEntries = 500
+	// MaxFieldBytes bounds the fields of all entries of an answer, in bytes: an object of 1 MB may be another one in each of a hundred clusters.
+	MaxFieldBytes = 8 << 20
+)
+
+// SizeOf is how many bytes fields have in an answer.
+func SizeOf(edits []fleetv1alpha1.FieldEdit) int {
+	n := 0
+	for _, edit := range edits {
+		n += len(edit.Path) + len(edit.From) + len(edit.To)
+	}
+	return n
+}
 
 // view is what of an answer a user may see.
 type view struct {
 	may    func(explain.Right) bool
 	status *fleetv1alpha1.PreviewStatus
+	// left is how many bytes of fields the answer may still have.
+	left *int
 }
 
 // allows returns whether the user has all rights. If not, the answer has that something is hidden.
@@ -57,7 +72,7 @@ func (v view) allows(rights ...explain.Right) bool {
 
 // Answer adds to a status what has changed since Mark, as far as a user may get it, and returns the objects to apply in members.
 func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.Right) bool, status *fleetv1alpha1.PreviewStatus) ([]Copy, error) {
-	v := view{may, status}
+	v := view{may, status, ptr.To(MaxFieldBytes)}
 	for _, t := range r.Templates.Changes() {
 		r.claim(v, t)
 		r.emptying(v, t)
@@ -66,6 +81,9 @@ func (r *Run) Answer(ctx context.Context, config brake.Config, may func(explain.
 	leaving := departures(changes)
 	var copies []Copy
 	for _, change := range changes {
+		if err := ctx.Err(); err != nil { // a manifest of 1 MB takes a tenth of a second
+			return nil, fmt.Errorf("comparing what the change does: %w", err)
+		}
 		switch object := cmp.Or(change.After, change.Before).(type) {
 		case workv1alpha2.Binding:
 			before, _ := change.Before.(workv1alpha2.Binding)
@@ -341,11 +359,16 @@ func (r *Run) copies(v view, leaving leavers, either, before, after *workv1alpha
 			continue
 		}
 		at := slices.IndexFunc(v.status.Copies, func(c fleetv1alpha1.PreviewCopy) bool { return alike(c, entry) })
-		if at >= 0 {
+		switch size := SizeOf(entry.Fields); {
+		case at >= 0:
 			v.status.Copies[at].Clusters = append(v.status.Copies[at].Clusters, cluster)
-		} else {
-			add(v.status, &v.status.Copies, entry)
-			at = len(v.status.Copies) - 1
+		case size > *v.left || len(v.status.Copies) >= maxEntries:
+			v.status.Omitted++
+			continue
+		default:
+			*v.left -= size
+			at = len(v.status.Copies)
+			v.status.Copies = append(v.status.Copies, entry)
 		}
 		if to[ref] != nil && entry.Message == "" {
 			found = append(found, Copy{cluster, to[ref], at})

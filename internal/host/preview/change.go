@@ -162,6 +162,9 @@ func (r *Run) apply(ctx context.Context, manifest *unstructured.Unstructured, ad
 	if err != nil {
 		return err
 	}
+	if err := r.measure(before, after); err != nil {
+		return err
+	}
 	entry := fleetv1alpha1.PreviewObject{Object: id, Action: fleetv1alpha1.PreviewCreate}
 	if before != nil {
 		if entry.Fields, entry.Action = fields.Edits(before, after), fleetv1alpha1.PreviewUpdate; len(entry.Fields) == 0 {
@@ -184,6 +187,24 @@ func (r *Run) apply(ctx context.Context, manifest *unstructured.Unstructured, ad
 		status.Warnings = append(status.Warnings, fmt.Sprintf("%s: %v", Named(id), err))
 	} else if text := unfollowed.Of(after, false); text != "" {
 		status.Warnings = append(status.Warnings, Named(id)+": "+text)
+	}
+	return nil
+}
+
+// measure counts the bytes of the objects of the change.
+func (r *Run) measure(objects ...*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if object == nil {
+			continue
+		}
+		raw, err := object.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("encoding an object of the change: %w", err)
+		}
+		if r.bytes += len(raw); r.bytes > maxObjectBytes {
+			return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+				"the objects of the change, as they are and will be, have more than %d bytes: preview fewer at once", maxObjectBytes))
+		}
 	}
 	return nil
 }

@@ -2,11 +2,11 @@ package preview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,8 +50,11 @@ import (
 )
 
 const (
-	// maxSteps bounds the reconciles of one preview.
-	maxSteps = 200_000
+	// maxSteps bounds the reconciles of one preview, maxObjectBytes the objects of its change as they are and will be, and maxWorkBytes the manifests
+	// that these become: twenty objects of 1 MB in a hundred clusters have 2 GB.
+	maxSteps       = 200_000
+	maxObjectBytes = 32 << 20
+	maxWorkBytes   = 128 << 20
 )
 
 // Config is what a Run is made of.
@@ -101,6 +104,7 @@ type Run struct {
 	warnings           []events.Event
 	problems           []error
 	steps              int
+	bytes              int // of the objects of the change, as they are and will be
 	scripts            *scripts.Layer
 	// interpreter and customized are those of Config with scripts in them, and changes has the kinds whose meaning changes.
 	interpreter, customized *interpret.Chained
@@ -340,7 +344,11 @@ func (r *Run) drain(ctx context.Context) error {
 			return nil
 		}
 		if r.steps++; r.steps > maxSteps {
-			return errors.New("the change concerns too many objects for a preview")
+			return apierrors.NewRequestEntityTooLargeError("the change concerns too many objects for a preview")
+		}
+		if r.Hub.Bytes() > maxWorkBytes {
+			return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+				"the copies that the change concerns have more than %d bytes together: preview fewer objects, or smaller ones", maxWorkBytes))
 		}
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"slices"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
 // Right is the right to get one object.
 type Right struct{ Group, Resource, Namespace, Name string }
+
+// AllBindings is the right to get every ResourceBinding. Who has it operates the control plane: tenants have namespaces.
+var AllBindings = Right{Group: workv1alpha2.GroupName, Resource: workv1alpha2.ResourcePluralResourceBinding}
 
 // AllClusters is the right to get every Cluster.
 var AllClusters = clusterRight("")

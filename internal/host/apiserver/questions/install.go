@@ -21,6 +21,7 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions/slots"
 )
 
 // root is where the group is served.
@@ -44,7 +45,7 @@ func New(host native.Host, answers Answers) (*genericapiserver.GenericAPIServer,
 	storages := map[string]rest.Storage{}
 	for _, k := range answers.kinds() {
 		scheme.AddKnownTypes(schema.GroupVersion{Group: fleetv1alpha1.GroupName, Version: runtime.APIVersionInternal}, k.empty())
-		storages[k.plural] = &storage{kind: k, authorizer: config.Authorization.Authorizer}
+		storages[k.plural] = &storage{kind: k, authorizer: config.Authorization.Authorizer, slots: slots.New(k.each, k.all)}
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(fleetv1alpha1.GroupName, scheme, runtime.NewParameterCodec(scheme), serializer.NewCodecFactory(scheme))
 	group.VersionedResourcesStorageMap[fleetv1alpha1.GroupVersion.Version] = storages

@@ -29,9 +29,17 @@ type Answers struct {
 type kind struct {
 	kind, plural, singular string
 	empty                  func() runtime.Object
+	// each is how many a tenant may ask at a time, and all how many are answered; zero for the numbers of most.
+	each, all int
 	// answer returns the object with its answer; the object itself is not changed. Nil if this server answers none.
 	answer func(ctx context.Context, question runtime.Object, author user.Info, may May) (runtime.Object, error)
 }
+
+// How many questions of a kind are answered at a time, by default and for previews, of which one may take a processor for half a minute.
+const (
+	eachAtOnce, allAtOnce         = 4, 32
+	previewsOfEach, previewsOfAll = 1, 4
+)
 
 // question is an object that is answered.
 type question interface {
@@ -41,6 +49,9 @@ type question interface {
 
 // answered has the objects of a kind answered, each in a copy, unless this server answers none.
 func answered[T question](k kind, answers bool, answer func(ctx context.Context, q T, author user.Info, may May) error) kind {
+	if k.all == 0 {
+		k.each, k.all = eachAtOnce, allAtOnce
+	}
 	if !answers {
 		return k
 	}
@@ -71,7 +82,7 @@ func (a Answers) kinds() []kind {
 		}),
 		answered(kind{
 			kind: fleetv1alpha1.KindPreview, plural: fleetv1alpha1.ResourcePluralPreview, singular: "preview",
-			empty: func() runtime.Object { return &fleetv1alpha1.Preview{} },
+			empty: func() runtime.Object { return &fleetv1alpha1.Preview{} }, each: previewsOfEach, all: previewsOfAll,
 		}, a.Preview != nil, func(ctx context.Context, q *fleetv1alpha1.Preview, author user.Info, may May) (err error) {
 			q.Status, err = a.Preview(ctx, q.Spec, author, may)
 			q.Spec.Apply = nil // there may be Secrets among them, and answers are logged

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions/slots"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
@@ -21,6 +22,7 @@ import (
 type storage struct {
 	kind
 	authorizer authorizer.Authorizer
+	slots      *slots.Slots
 }
 
 var (
@@ -58,7 +60,14 @@ func (s *storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 			return nil, err
 		}
 	}
-	answered, err := s.answer(ctx, obj, caller, s.rights(ctx, caller))
+	may := s.rights(ctx, caller)
+	end, ok := s.slots.Begin(caller, func() bool { return may(explain.AllBindings) })
+	if !ok {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("too many %s are being answered: a user, and the service accounts of a namespace together, have %d at a time",
+			s.plural, s.each), 1)
+	}
+	defer end()
+	answered, err := s.answer(ctx, obj, caller, may)
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return nil, status
 	}

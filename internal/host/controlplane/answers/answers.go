@@ -245,6 +245,9 @@ func (a *Answerer) target(ctx context.Context, facts *explain.Facts, request com
 		request.Existing = found.Work
 		request.Target.Replicas = compose.KeptReplicas(request)
 		result, err := a.Composer.Overrides(ctx, request)
+		if ctx.Err() != nil {
+			return found, err
+		}
 		if found.Overrides = result.Verdicts; err != nil {
 			found.OverrideError = err.Error()
 		}

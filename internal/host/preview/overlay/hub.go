@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -53,6 +54,8 @@ type Hub struct {
 	kinds   map[schema.GroupVersionKind]*collection
 	version int64
 	events  []controlloop.Change
+	// bytes is how many the manifests of the Works have that were written.
+	bytes int
 }
 
 var (
@@ -314,6 +317,22 @@ func (h *Hub) current(ctx context.Context, kind schema.GroupVersionKind, key cli
 	return obj, nil
 }
 
+// Bytes is how many the manifests of the Works have that were written: what a view takes of memory is mostly these.
+func (h *Hub) Bytes() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.bytes
+}
+
+func bytesOf(obj client.Object) (n int) {
+	if work, ok := obj.(*workv1alpha1.Work); ok && work != nil {
+		for i := range work.Spec.Workload.Manifests {
+			n += len(work.Spec.Workload.Manifests[i].Raw)
+		}
+	}
+	return n
+}
+
 // store replaces an object, and returns whether that is a change. The lock is held.
 func (h *Hub) store(kind schema.GroupVersionKind, before, after client.Object) bool {
 	if before != nil && after != nil && same(before, after) && before.GetGeneration() == after.GetGeneration() {
@@ -338,6 +357,7 @@ func (h *Hub) store(kind schema.GroupVersionKind, before, after client.Object) b
 		e.before, e.touched = before, true
 	}
 	c.index(key, e.now, false)
+	h.bytes += bytesOf(after) - bytesOf(e.now)
 	e.now = after
 	c.index(key, after, true)
 	change := controlloop.Change{}

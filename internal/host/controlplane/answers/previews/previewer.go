@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,8 +34,6 @@ import (
 const (
 	// previewPatience is how long one answer may take.
 	previewPatience = 30 * time.Second
-	// maxPreviews is how many are computed at the same time, for different users: one may use a processor for seconds.
-	maxPreviews = 4
 	// maxDryRuns is how many objects of one answer are applied in members, and dryRunsAtOnce how many at the same time.
 	maxDryRuns, dryRunsAtOnce = 100, 8
 	// dryRunPatience is how long one of them may take: an admission webhook of the member may take 10 s by default.
@@ -57,28 +56,6 @@ type Previewer struct {
 	Mapper  meta.RESTMapper
 	// Synced is closed when the caches are filled.
 	Synced <-chan struct{}
-
-	mu sync.Mutex
-	// busy are the users for whom one is computed.
-	busy map[string]bool
-}
-
-// begin returns false if a user has to wait; otherwise end is to be called.
-func (p *Previewer) begin(name string) (end func(), ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.busy[name] || len(p.busy) >= maxPreviews {
-		return nil, false
-	}
-	if p.busy == nil {
-		p.busy = map[string]bool{}
-	}
-	p.busy[name] = true
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.busy, name)
-	}, true
 }
 
 // AsAuthor returns clients of the control plane that send each request as an author.
@@ -100,11 +77,6 @@ func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec,
 	default:
 		return status, apierrors.NewServiceUnavailable("the control plane is starting")
 	}
-	end, ok := p.begin(author.GetName())
-	if !ok {
-		return status, apierrors.NewTooManyRequests("previews are being computed, one for each user at most", 1)
-	}
-	defer end()
 	ctx, cancel := context.WithTimeout(ctx, previewPatience)
 	defer cancel()
 	if err := p.answer(ctx, &spec, author, may, &status); err != nil {
@@ -186,7 +158,8 @@ func (p *Previewer) inMembers(ctx context.Context, run *preview.Run, copies []pr
 // other members.
 func dryRuns(ctx context.Context, copies []preview.Copy, try func(preview.Copy) ([]fleetv1alpha1.FieldEdit, error)) []inMember {
 	results := make([]inMember, len(copies))
-	var slow sync.Map // the clusters in which one took too long
+	var slow sync.Map      // the clusters in which one took too long
+	var bytes atomic.Int64 // of the fields of all
 	var group errgroup.Group
 	group.SetLimit(dryRunsAtOnce)
 	for i, c := range copies {
@@ -208,6 +181,9 @@ func dryRuns(ctx context.Context, copies []preview.Copy, try func(preview.Copy) 
 			}
 			if err != nil {
 				results[i].message = reasonOf(ctx, c.Cluster, err)
+			}
+			if bytes.Add(int64(preview.SizeOf(results[i].fields))) > preview.MaxFieldBytes {
+				results[i].fields, results[i].message = nil, fmt.Sprintf("the fields that would change are left out: those of an answer have %d bytes", preview.MaxFieldBytes)
 			}
 			return nil
 		})
