@@ -87,15 +87,26 @@ func readState(content any, rule *policyv1alpha1.StatePreservationRule) (string,
 	if err := CheckStatePath(rule.JSONPath); err != nil {
 		return "", err
 	}
-	path, value := jsonpath.New("statePreservation"), &strings.Builder{}
+	path, value := jsonpath.New("statePreservation"), &labelText{}
 	if err := path.Parse(rule.JSONPath); err != nil {
 		return "", err
 	}
 	if err := path.Execute(value, content); err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", rule.JSONPath, err)
 	}
 	if faults := validation.IsValidLabelValue(value.String()); len(faults) > 0 {
 		return "", fmt.Errorf("%s yields no label value: %s", rule.JSONPath, strings.Join(faults, "; "))
 	}
 	return value.String(), nil
+}
+
+// labelText is the text of a label. A template may yield twenty times the status: it ends with what is too long for a label.
+type labelText struct{ strings.Builder }
+
+// Write implements io.Writer.
+func (t *labelText) Write(part []byte) (int, error) {
+	if t.Len()+len(part) > validation.LabelValueMaxLength {
+		return 0, fmt.Errorf("it yields more than %d bytes, which is no label value", validation.LabelValueMaxLength)
+	}
+	return t.Builder.Write(part)
 }

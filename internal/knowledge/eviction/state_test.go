@@ -10,6 +10,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 const flink = `{"jobStatus": {"jobId": "d4a1", "savepoints": 12345678901, "ratio": 0.5, "state": "NOT A LABEL"}, "ok": true, "none": null,
@@ -40,6 +41,7 @@ func TestPreserveState(t *testing.T) {
 		"Range":            {"{range .conditions[*]}{.type}{end}", "", "not supported"},
 		"Union":            {"{.conditions[0,0].type}", "", "not supported"},
 		"UnionInAFilter":   {`{.conditions[?(@['type','type']=="A")].status}`, "", "not supported"},
+		"Repeated":         {strings.Repeat("{.conditions[*]}", 16), "", "more than 63 bytes"},
 		"Unclosed":         {"{.a", "", "unclosed action"},
 		"Long":             {"{." + strings.Repeat("a", maxStatePath) + "}", "", "at most 256"},
 	}
@@ -86,7 +88,9 @@ func FuzzPreserveState(f *testing.F) {
 		f.Add(path, `{"a": [{"b": "c", "d": 1}]}`)
 	}
 	f.Fuzz(func(t *testing.T, path, status string) {
-		labels, err := preserve(path, "a", status)
+		var labels map[string]string
+		var err error
+		bounded.Run(t, func() { labels, err = preserve(path, "a", status) })
 		if err == nil && len(validation.IsValidLabelValue(labels["a"])) > 0 {
 			t.Errorf("%q is no label value", labels["a"])
 		}

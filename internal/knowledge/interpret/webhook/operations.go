@@ -19,8 +19,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
-// maxPatchOperations is how many steps a patch may have.
-const maxPatchOperations = 10_000
+const (
+	// maxPatchOperations is how many steps a patch may have.
+	maxPatchOperations = 10_000
+	// maxTested is how many bytes the tests of a patch may compare, if each compares the whole object: about a second of a processor.
+	maxTested = 256 << 20
+)
 
 // operationsOf returns the operations that the hooks have for a kind, nil if none.
 func operationsOf(hooks []*hook, kind schema.GroupVersionKind) *interpret.Operations {
@@ -193,6 +197,9 @@ func apply(patch, original []byte) (*unstructured.Unstructured, error) {
 	if len(operations) > maxPatchOperations {
 		return nil, fmt.Errorf("the patch has %d operations, more than %d", len(operations), maxPatchOperations)
 	}
+	if err := checkOperations(operations, len(original)+len(patch)); err != nil {
+		return nil, err
+	}
 	data, err := operations.Apply(original)
 	if err != nil {
 		return nil, fmt.Errorf("applying the patch: %w", err)
@@ -202,6 +209,23 @@ func apply(patch, original []byte) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("decoding the patched object: %w", err)
 	}
 	return result, nil
+}
+
+// checkOperations refuses steps that take more time or memory than the object and the patch, which have so many bytes together: thirty copies of
+// an object into itself have the size of the memory, and each test may compare all of it.
+func checkOperations(operations jsonpatch.Patch, size int) error {
+	tested := 0
+	for i, operation := range operations {
+		switch operation.Kind() {
+		case "copy":
+			return fmt.Errorf("operation %d of the patch is a copy: use add with the value", i)
+		case "test":
+			if tested += size; tested > maxTested {
+				return fmt.Errorf("the patch has too many tests for an object of this size: %d bytes with the patch", size)
+			}
+		}
+	}
+	return nil
 }
 
 // wrong is the error about a response that cannot be used.

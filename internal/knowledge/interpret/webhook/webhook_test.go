@@ -277,7 +277,10 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		"patch that misses":  {patch(`[{"op":"replace","path":"/spec/no/where","value":1}]`), "applying the patch"},
 		"patch of the name":  {patch(`[{"op":"replace","path":"/metadata/name","value":"y"}]`), "another object"},
 		"patch to no object": {patch(`[{"op":"replace","path":"","value":[]}]`), ""},
-		"patch without end":  {patch("[" + strings.Repeat(`{"op":"test","path":"/kind","value":"Thing"},`, 10000) + `{"op":"test","path":"/kind","value":"Thing"}]`), "10001 operations"},
+		"patch that doubles": {patch(`[{"op":"copy","from":"/spec","path":"/spec/a"},{"op":"copy","from":"/spec","path":"/spec/b"}]`), "operation 0 of the patch is a copy"},
+		"patch of large tests": {patch(`[{"op":"add","path":"/spec/text","value":"` + strings.Repeat("x", 1_000_000) + `"}` +
+			strings.Repeat(`,{"op":"test","path":"","value":{}}`, 300) + `]`), "too many tests"},
+		"patch without end": {patch("[" + strings.Repeat(`{"op":"test","path":"/kind","value":"Thing"},`, 10000) + `{"op":"test","path":"/kind","value":"Thing"}]`), "10001 operations"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
