@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // FuzzAdmission completes and checks any object of our kinds, policies and Works among them. The same object completed twice
@@ -38,7 +39,9 @@ func FuzzAdmission(f *testing.F) {
 		if metadata, ok := content["metadata"].(map[string]any); !ok || len(metadata) == 0 {
 			return // the API server has given every object metadata by then
 		}
-		if newPlugin().Admit(t.Context(), request(o, nil, ""), nil) != nil {
+		var refusal error
+		bounded.Run(t, func() { refusal = newPlugin().Admit(t.Context(), request(o, nil, ""), nil) })
+		if refusal != nil {
 			return
 		}
 		again := o.DeepCopy()
@@ -48,7 +51,8 @@ func FuzzAdmission(f *testing.F) {
 		if diff := cmp.Diff(o.Object, again.Object); diff != "" {
 			t.Fatalf("completing it twice differs (-first +second):\n%s", diff)
 		}
-		if newPlugin().Validate(t.Context(), request(o, nil, ""), nil) == nil {
+		bounded.Run(t, func() { refusal = newPlugin().Validate(t.Context(), request(o, nil, ""), nil) })
+		if refusal == nil {
 			expectOwnNamespace(t, o)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/host/preview/offline"
 	"github.com/flagship-k8s/flagship/internal/host/preview/summary"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // FuzzChange: whatever a manifest has, a preview ends, with an answer or an error.
@@ -40,7 +41,8 @@ func FuzzChange(f *testing.F) {
 		if remove {
 			spec.Delete = []fleetv1alpha1.ObjectIdentity{{APIVersion: string(manifest), Kind: "Deployment", Name: "t1"}}
 		}
-		status, err := outcome(t.Context(), hub.Run, hub, spec)
+		var status fleetv1alpha1.PreviewStatus
+		bounded.Run(t, func() { status, err = outcome(t.Context(), hub.Run, hub, spec) })
 		if err == nil {
 			summary.Complete(&status)
 			if status.Changes && len(status.Refused)+len(status.Objects) == 0 {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // FuzzPolicyStaysInItsNamespace matches any selectors with a template. A policy of a namespace never selects one of another,
@@ -31,10 +32,11 @@ func FuzzPolicyStaysInItsNamespace(f *testing.F) {
 		if json.Unmarshal(data, &policy.Spec) != nil {
 			return
 		}
-		_ = policyv1alpha1.ValidatePropagation(policy)
+		bounded.Run(t, func() { _ = policyv1alpha1.ValidatePropagation(policy) })
 		subject := web
 		subject.Namespace, subject.Labels = namespace, map[string]string{key: value}
-		rank := Match(subject, policy)
+		var rank Rank
+		bounded.Run(t, func() { rank = Match(subject, policy) })
 		if rank != RankNone && namespace != "shop" {
 			t.Fatalf("a policy of namespace shop selects an object of %q %s", namespace, rank)
 		}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // FuzzInterpret calls every operation on an object that a user or a member may have made of anything. No answer changes the
@@ -46,7 +47,7 @@ func FuzzInterpret(f *testing.F) {
 			return
 		}
 		before := obj.DeepCopy()
-		interpretAll(t, obj, status, replicas)
+		bounded.Run(t, func() { interpretAll(t, obj, status, replicas) })
 		if diff := cmp.Diff(before.Object, obj.Object); diff != "" {
 			t.Fatalf("the object was changed (-before +after):\n%s", diff)
 		}

@@ -11,6 +11,7 @@ import (
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 type customizations = []*configv1alpha1.ResourceInterpreterCustomization
@@ -143,8 +144,8 @@ func TestCheck(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	f.Add("function InterpretHealth(obj) local t = {1, ...} t[1] = 'a' .. 'b' return true end")
-	f.Fuzz(func(_ *testing.T, script string) {
-		declarative.Check(customization("c", map[string]string{"InterpretHealth": script}))
+	f.Fuzz(func(t *testing.T, script string) {
+		bounded.Run(t, func() { declarative.Check(customization("c", map[string]string{"InterpretHealth": script})) })
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // run returns what a script's function f returns for an argument, as JSON.
@@ -154,7 +155,9 @@ func FuzzSandbox(f *testing.F) {
 		f.Add(seed)
 	}
 	pool := sandbox.NewPool(nil)
-	f.Fuzz(func(_ *testing.T, script string) {
-		_, _ = run(pool, script, map[string]any{"a": "b", "list": []any{int64(1)}}) // an error is as good as a result
+	f.Fuzz(func(t *testing.T, script string) {
+		bounded.Run(t, func() {
+			_, _ = run(pool, script, map[string]any{"a": "b", "list": []any{int64(1)}}) // an error is as good as a result
+		})
 	})
 }

@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision"
 	"github.com/flagship-k8s/flagship/internal/pipeline/schedule/decision/profile"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
-// FuzzPlacement feeds arbitrary placements: whatever they say, a decision ends,
+// FuzzPlacement feeds arbitrary placements: whatever they say, a decision ends within its budget,
 // is the same twice, and either fails with a message or adds up.
 func FuzzPlacement(f *testing.F) {
 	for _, p := range []*policyv1alpha1.Placement{
@@ -38,7 +40,8 @@ func FuzzPlacement(f *testing.F) {
 		if workload {
 			req = deployment(replicas, p, now("m2", 2))
 		}
-		d, again := profile.Schedule(req, snapshot), profile.Schedule(req, snapshot)
+		var d, again decision.Decision
+		bounded.Run(t, func() { d, again = profile.Schedule(req, snapshot), profile.Schedule(req, snapshot) })
 		if (d.Failure == nil) != (again.Failure == nil) || len(d.Targets) != len(again.Targets) {
 			t.Fatalf("two answers: %+v and %+v", d, again)
 		}
