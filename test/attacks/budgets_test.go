@@ -1,0 +1,91 @@
+package attacks_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
+)
+
+// TestAliasesDoNotFillTheMemory: a ConfigMap of 425 kB with eight thousand aliases of a long text, which an override would write out: 3.2 GB.
+func TestAliasesDoNotFillTheMemory(t *testing.T) {
+	fleet := shared.Start(t)
+	member := fleet.Members[0]
+	ns := fleet.Namespace(t)
+	tenant := fleet.Hub.Tenant(t, ns, "configmaps", "propagationpolicies", "overridepolicies")
+	bomb := fleettest.ConfigMap(ns, "bomb", map[string]string{"app": "a: &a " + strings.Repeat("x", 400_000) + "\nb: [" + strings.Repeat("*a,", 8_000) + "*a]\n"})
+	edit := policyv1alpha1.FieldOverrider{FieldPath: "/data/app", YAML: []policyv1alpha1.YAMLPatchOperation{
+		{SubPath: "/c", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte("1")}},
+	}}
+	fleettest.Create(t, tenant, overridePolicy(ns, "bomb", policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{edit}}),
+		bomb, fleettest.Policy(ns, "bomb", fleettest.To(member.Name), bomb))
+	fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "bomb-configmap"}}, func(binding *workv1alpha2.ResourceBinding) error {
+		rendered := meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
+		if rendered == nil || rendered.Status != metav1.ConditionFalse || !strings.Contains(rendered.Message, "more than 1400000 bytes") {
+			return fmt.Errorf("the condition %s is %+v, want that the document is too large", workv1alpha2.Rendered, rendered)
+		}
+		return nil
+	})
+}
+
+// TestLargeTemplatesDelayNoOther: a tenant creates thirty Deployments of 1 MB, and then another one a ConfigMap. The ConfigMap does not come
+// after all of them.
+func TestLargeTemplatesDelayNoOther(t *testing.T) {
+	const count = 30
+	fleet := shared.Start(t)
+	member := fleet.Members[0]
+	heavy, light := fleet.Namespace(t), fleet.Namespace(t)
+	fleettest.ExpectEventually(t, member, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: light}}, fleettest.Exists[*corev1.Namespace])
+	words := make([]string, 100_000)
+	for i := range words {
+		words[i] = fmt.Sprintf("w%06d", i)
+	}
+	var policies, large []client.Object
+	for i := range count {
+		deployment := fleettest.Deployment(heavy, fmt.Sprintf("large-%d", i), 0)
+		deployment.Spec.Template.Spec.Containers[0].Args = words
+		large = append(large, deployment)
+		policies = append(policies, fleettest.Policy(heavy, deployment.Name, fleettest.To(member.Name), deployment))
+	}
+	small := fleettest.ConfigMap(light, "small", map[string]string{"a": "b"})
+	fleettest.Create(t, fleet.Hub, append(policies, fleettest.Policy(light, "small", fleettest.To(member.Name), small))...)
+	var creating errgroup.Group
+	creating.SetLimit(8)
+	for _, object := range large {
+		creating.Go(func() error { return fleet.Hub.Create(t.Context(), object) })
+	}
+	if err := creating.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	fleettest.Create(t, fleet.Hub, small)
+	fleettest.ExpectEventually(t, member, small, fleettest.Exists[*corev1.ConfigMap])
+	took, there := time.Since(begun), applied(t.Context(), t, member, heavy)
+	t.Logf("the ConfigMap is in its member after %s, with %d of %d large Deployments", took, there, count)
+	if there == count {
+		t.Error("the ConfigMap came after all large Deployments that were created before")
+	}
+}
+
+func applied(ctx context.Context, t *testing.T, member *fleettest.Cluster, namespace string) int {
+	t.Helper()
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
+	if err := member.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return len(list.Items)
+}
