@@ -340,7 +340,9 @@ func (s *Server) serve(running context.Context, following *sync.WaitGroup, confi
 	if s.local, err = s.inProcess(linked.Front.GenericAPIServer.Handler); err != nil {
 		return err
 	}
-	linked.PublishDocuments(running, following)
+	if err := linked.PublishDocuments(running, following); err != nil {
+		return err
+	}
 	following.Go(func() { s.requests.Run(s.stopping, s.drained) })
 	following.Go(func() {
 		<-s.stopping

@@ -26,11 +26,13 @@ type Info struct {
 	Platform string `json:"platform"`
 }
 
+// Unknown is the version, or the commit, of a build that records none.
+const Unknown = "unknown"
+
 // Get returns what was built.
 func Get() Info {
-	const unknown = "unknown"
 	return Info{
-		Version: cmp.Or(release, unknown), Commit: cmp.Or(commit, recordedCommit(), unknown),
+		Version: cmp.Or(release, Unknown), Commit: cmp.Or(commit, recordedCommit(), Unknown),
 		Kubernetes: version.Get().GitVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }

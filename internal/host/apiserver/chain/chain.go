@@ -158,19 +158,18 @@ func (c *Chain) Defines(resource schema.GroupResource) bool {
 }
 
 // PublishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
-// prepared and do not run yet: a hook that starts upstream's controller looks then whether there is anything to feed.
-func (c *Chain) PublishDocuments(ctx context.Context, running *sync.WaitGroup) {
-	service := c.extensions.GenericAPIServer.OpenAPIV3VersionedService
-	if service == nil {
-		return
+// prepared and do not run yet.
+func (c *Chain) PublishDocuments(ctx context.Context, running *sync.WaitGroup) error {
+	custom, err := documents.Replace(c.extensions.GenericAPIServer, c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions())
+	if err != nil || custom == nil {
+		return err
 	}
-	c.extensions.GenericAPIServer.OpenAPIV3VersionedService = nil
-	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 	running.Go(func() {
-		if err := documents.Run(ctx, definitions, service); err != nil {
+		if err := custom.Run(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "OpenAPI documents of custom resources are not published")
 		}
 	})
+	return nil
 }
 
 // priorities orders groups and versions in discovery. A group version without a priority is not

@@ -6,94 +6,85 @@ import (
 	"strings"
 	"testing"
 
+	restful "github.com/emicklei/go-restful/v3"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/handler"
-	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// routes has the handlers of a service by path.
-type routes map[string]http.Handler
-
-func (r routes) Handle(path string, handler http.Handler)       { r[path] = handler }
-func (r routes) HandlePrefix(path string, handler http.Handler) { r[path] = handler }
-
-func (r routes) get(t *testing.T, path, mediaType string) *httptest.ResponseRecorder {
-	t.Helper()
-	handler := r[path]
-	for prefix := path; handler == nil && prefix != ""; prefix = prefix[:len(prefix)-1] {
-		handler = r[prefix]
-	}
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
-	request.Header.Set("Accept", mediaType)
-	answer := httptest.NewRecorder()
-	handler.ServeHTTP(answer, request)
-	return answer
-}
-
-// prepared returns a server's service of version 3 with one document, as upstream makes it of a configuration, and the tree of the document.
-func prepared(t *testing.T, config *genericapiserver.Config, extensions spec.Extensions) (*handler3.OpenAPIService, *spec3.OpenAPI) {
-	t.Helper()
-	tree, err := config.OpenAPIV3Config.PostProcessSpec(&spec3.OpenAPI{
-		Version: "3.0.0", Paths: &spec3.Paths{}, Info: &spec.Info{InfoProps: spec.InfoProps{Title: "Built-in", Version: "1"}, VendorExtensible: spec.VendorExtensible{Extensions: extensions}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service := handler3.NewOpenAPIService()
-	service.UpdateGroupVersion("apis/apps/v1", tree)
-	return service, tree
-}
-
 func described() *genericapiserver.Config {
 	return &genericapiserver.Config{
-		OpenAPIConfig:   &common.Config{},
-		OpenAPIV3Config: &common.OpenAPIV3Config{Definitions: map[string]common.OpenAPIDefinition{"Deployment": {}}},
+		OpenAPIConfig: &common.Config{},
+		OpenAPIV3Config: &common.OpenAPIV3Config{
+			Info:        &spec.Info{InfoProps: spec.InfoProps{Title: "Built-in", Version: "1"}},
+			Definitions: map[string]common.OpenAPIDefinition{"Deployment": {}},
+			GetDefinitions: func(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+				return map[string]common.OpenAPIDefinition{"Deployment": {}}
+			},
+		},
 	}
 }
 
-func TestOnlyWhatIsSentIsKept(t *testing.T) {
+// served has the routes of one group version.
+func served(paths ...string) *restful.WebService {
+	service := new(restful.WebService).Path("/apis/apps/v1")
+	for _, path := range paths {
+		service.Route(service.GET(path).Operation("read" + path[1:]).To(func(*restful.Request, *restful.Response) {}))
+	}
+	return service
+}
+
+func TestBuiltinDocumentsAreBuiltOnDemand(t *testing.T) {
 	config := described()
 	shared := config.OpenAPIV3Config
 	b := Take(config)
-	if config.OpenAPIConfig != nil {
-		t.Error("The server builds the document of version 2 when it is prepared")
+	if config.OpenAPIConfig != nil || !config.SkipOpenAPIInstallation {
+		t.Error("The server builds documents when it is prepared")
 	}
-	service, tree := prepared(t, config, nil)
-	if err := b.release(service); err != nil {
-		t.Fatal(err)
+	builds := 0
+	config.OpenAPIV3Config.PostProcessSpec = func(tree *spec3.OpenAPI) (*spec3.OpenAPI, error) {
+		builds++
+		return tree, nil
 	}
-	if tree.Info != nil || shared.Definitions != nil || config.OpenAPIV3Config.Definitions != nil {
-		t.Error("The tree of a document, or the definitions, are still there")
+	s := newShelf()
+	b.publish(s, []*restful.WebService{served("/deployments")})
+	b.release()
+	if shared.Definitions != nil || config.OpenAPIV3Config.Definitions != nil {
+		t.Error("The definitions are still there")
 	}
-	served := routes{}
-	if err := service.RegisterOpenAPIV3VersionedService("/openapi/v3", served); err != nil {
-		t.Fatal(err)
+	address := addressOf(t, s, "apis/apps/v1")
+	if builds != 0 {
+		t.Error("A document is built for the index")
 	}
-	for _, mediaType := range []string{"application/json", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"} {
-		if answer := served.get(t, "/openapi/v3/apis/apps/v1", mediaType); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "Built-in") {
+	for _, mediaType := range []string{"application/com.github.proto-openapi.spec.v3.v1.0+protobuf", "application/json"} {
+		if answer := request(t, s, address, mediaType); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "Built-in") {
 			t.Errorf("As %s the document is answered with %d: %q", mediaType, answer.Code, answer.Body)
 		}
 	}
-}
-
-func TestWhatCannotBeEncodedIsKept(t *testing.T) {
-	config := described()
-	b := Take(config)
-	service, tree := prepared(t, config, spec.Extensions{"x-none": make(chan int)})
-	if err := b.release(service); err == nil {
-		t.Error("There is no error")
+	if builds != 1 {
+		t.Errorf("The document is built %d times, want once", builds)
 	}
-	if tree.Info == nil {
-		t.Error("A tree that was not encoded is emptied")
+	if config.OpenAPIV3Config.Definitions != nil || config.OpenAPIV3Config.GetOperationIDAndTagsFromRoute != nil {
+		t.Error("What the builder makes is kept")
 	}
 }
 
-func TestADocumentIsBuiltOnDemand(t *testing.T) {
+func TestTheAddressOfABuiltinDocumentHasItsContent(t *testing.T) {
+	first, same, other := tagOf("1.0", served("/deployments", "/scales")), tagOf("1.0", served("/scales", "/deployments")), tagOf("1.0", served("/deployments"))
+	if first != same {
+		t.Error("A restart changes the address of the document")
+	}
+	if first == other || first == tagOf("1.1", served("/deployments", "/scales")) {
+		t.Error("Other content has the same address")
+	}
+}
+
+func TestADocumentOfVersion2IsBuiltOnDemand(t *testing.T) {
 	builds := 0
-	served := routes{}
+	served := mux.NewPathRecorderMux("test")
 	handler.NewOpenAPIServiceLazy(&onDemand{tag: "1", build: func() (*spec.Swagger, error) {
 		builds++
 		return &spec.Swagger{SwaggerProps: spec.SwaggerProps{Swagger: "2.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "Built-in", Version: "1"}}}}, nil
@@ -102,11 +93,21 @@ func TestADocumentIsBuiltOnDemand(t *testing.T) {
 		t.Error("The document is built before it is requested")
 	}
 	for _, mediaType := range []string{"application/json", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", "application/json"} {
-		if answer := served.get(t, "/openapi/v2", mediaType); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "Built-in") {
+		if answer := request(t, served, "/openapi/v2", mediaType); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "Built-in") {
 			t.Errorf("As %s the document is answered with %d: %q", mediaType, answer.Code, answer.Body)
 		}
 	}
 	if builds != 1 {
 		t.Errorf("The document is built %d times, want once", builds)
 	}
+}
+
+// request sends a request to a handler.
+func request(t *testing.T, to http.Handler, path, mediaType string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	r.Header.Set("Accept", mediaType)
+	answer := httptest.NewRecorder()
+	to.ServeHTTP(answer, r)
+	return answer
 }

@@ -3,6 +3,7 @@ package documents
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,21 +14,41 @@ import (
 	informers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Service is where documents are published, by group version; *handler3.OpenAPIService is one.
-type Service interface {
-	UpdateGroupVersionLazy(path string, document cached.Value[*spec3.OpenAPI])
-	DeleteGroupVersion(path string)
+// Custom serves the documents of version 3 of a server of custom resources in the place of upstream.
+type Custom struct {
+	definitions informers.CustomResourceDefinitionInformer
+	documents   *shelf
 }
 
-// Run publishes documents until ctx ends.
-func Run(ctx context.Context, definitions informers.CustomResourceDefinitionInformer, service Service) error {
-	p := newPublisher(log.FromContext(ctx), service)
+// Replace takes the documents of version 3 out of upstream's hands. Call it when the server is prepared and does not run yet: a hook that starts
+// upstream's controller looks then whether there is anything to feed. It returns nil for a server without documents.
+func Replace(server *genericapiserver.GenericAPIServer, definitions informers.CustomResourceDefinitionInformer) (*Custom, error) {
+	service := server.OpenAPIV3VersionedService
+	if service == nil {
+		return nil, nil
+	}
+	documents := newShelf()
+	if err := documents.adopt(service); err != nil {
+		return nil, err
+	}
+	server.OpenAPIV3VersionedService = nil
+	paths := server.Handler.NonGoRestfulMux
+	paths.Unregister(root)
+	paths.Unregister(root + "/")
+	register(paths, documents)
+	return &Custom{definitions, documents}, nil
+}
+
+// Run publishes the documents of custom resources until ctx ends.
+func (c *Custom) Run(ctx context.Context) error {
+	definitions := c.definitions
+	p := newPublisher(log.FromContext(ctx), c.documents)
 	handle, err := definitions.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.set(obj) },
 		UpdateFunc: func(_, obj any) { p.set(obj) },
@@ -49,15 +70,17 @@ func Run(ctx context.Context, definitions informers.CustomResourceDefinitionInfo
 
 // publisher has the document of every group version.
 type publisher struct {
-	log     logr.Logger
-	service Service
+	log   logr.Logger
+	shelf *shelf
+	// compiled is what builderID returns.
+	compiled string
 
 	mu        sync.Mutex
 	documents map[schema.GroupVersion]*document
 }
 
-func newPublisher(logger logr.Logger, service Service) *publisher {
-	return &publisher{log: logger, service: service, documents: map[schema.GroupVersion]*document{}}
+func newPublisher(logger logr.Logger, documents *shelf) *publisher {
+	return &publisher{log: logger, shelf: documents, compiled: builderID(), documents: map[schema.GroupVersion]*document{}}
 }
 
 func (p *publisher) set(obj any) {
@@ -86,10 +109,15 @@ func (p *publisher) update(name string, definition *apiextensionsv1.CustomResour
 		}
 	}
 	for gv, d := range p.documents {
-		if !served[gv] && d.drop(name) == 0 {
-			delete(p.documents, gv)
-			p.service.DeleteGroupVersion(path(gv))
+		if served[gv] || !d.drop(name) {
+			continue
 		}
+		if len(d.definitions) == 0 {
+			delete(p.documents, gv)
+			p.shelf.drop(path(gv))
+			continue
+		}
+		p.shelf.set(path(gv), d.tag(p.compiled), d.build)
 	}
 	for gv := range served {
 		d, published := p.documents[gv]
@@ -98,24 +126,19 @@ func (p *publisher) update(name string, definition *apiextensionsv1.CustomResour
 			p.documents[gv] = d
 		}
 		d.put(definition)
-		if !published {
-			p.service.UpdateGroupVersionLazy(path(gv), d)
-		}
+		p.shelf.set(path(gv), d.tag(p.compiled), d.build)
 	}
 }
 
 func path(gv schema.GroupVersion) string { return "apis/" + gv.Group + "/" + gv.Version }
 
-// document is that of one group version. It is built when it is requested.
+// document is that of one group version.
 type document struct {
 	log     logr.Logger
 	version string
 
 	mu          sync.Mutex
 	definitions map[string]*apiextensionsv1.CustomResourceDefinition
-	// built is what was handed out last, and of what.
-	built *spec3.OpenAPI
-	tag   string
 }
 
 func (d *document) put(definition *apiextensionsv1.CustomResourceDefinition) {
@@ -124,53 +147,48 @@ func (d *document) put(definition *apiextensionsv1.CustomResourceDefinition) {
 	d.definitions[definition.Name] = definition
 }
 
-// drop returns how many definitions are left.
-func (d *document) drop(name string) int {
+// drop returns whether the definition was there.
+func (d *document) drop(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	_, there := d.definitions[name]
 	delete(d.definitions, name)
-	return len(d.definitions)
+	return there
 }
 
-// Get implements cached.Value. Its one caller stores a document when it gets a new tag, before it calls again; so what
-// is requested again is emptied, since its holders never release it. It does not fail: after a failure they would
-// write down an earlier one.
-func (d *document) Get() (*spec3.OpenAPI, string, error) {
+// sorted has the definitions by name.
+func (d *document) sorted() []*apiextensionsv1.CustomResourceDefinition {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	names := make([]string, 0, len(d.definitions))
-	for name := range d.definitions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var tag strings.Builder
-	for _, name := range names {
-		fmt.Fprintf(&tag, "%s,%d ", d.definitions[name].UID, d.definitions[name].Generation)
-	}
-	if d.built != nil {
-		*d.built = spec3.OpenAPI{}
-		if d.tag == tag.String() {
-			return d.built, d.tag, nil
-		}
-	}
-	d.built, d.tag = d.build(names), tag.String()
-	return d.built, d.tag, nil
+	all := slices.Collect(maps.Values(d.definitions))
+	slices.SortFunc(all, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
-func (d *document) build(names []string) *spec3.OpenAPI {
+// tag is another one for other definitions.
+func (d *document) tag(compiled string) string {
+	described := []string{compiled}
+	for _, definition := range d.sorted() {
+		described = append(described, fmt.Sprintf("%s,%d", definition.UID, definition.Generation))
+	}
+	return hash(described)
+}
+
+// build leaves out what cannot be described.
+func (d *document) build() (*spec3.OpenAPI, error) {
 	var parts []*spec3.OpenAPI
-	for _, name := range names {
-		part, err := builder.BuildOpenAPIV3(d.definitions[name], d.version, builder.Options{IncludeSelectableFields: true})
+	definitions := d.sorted()
+	for _, definition := range definitions {
+		part, err := builder.BuildOpenAPIV3(definition, d.version, builder.Options{IncludeSelectableFields: true})
 		if err != nil {
-			d.log.Error(err, "A definition is not in the OpenAPI document", "definition", name, "version", d.version)
+			d.log.Error(err, "A definition is not in the OpenAPI document", "definition", definition.Name, "version", d.version)
 			continue
 		}
 		parts = append(parts, part)
 	}
 	whole, err := builder.MergeSpecsV3(parts...)
 	if err != nil {
-		d.log.Error(err, "No OpenAPI document can be made of definitions", "definitions", names, "version", d.version)
-		return &spec3.OpenAPI{}
+		return nil, fmt.Errorf("making one OpenAPI document of %d definitions: %w", len(definitions), err)
 	}
-	return whole
+	return whole, nil
 }

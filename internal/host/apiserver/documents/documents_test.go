@@ -1,7 +1,8 @@
 package documents
 
 import (
-	"encoding/json"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -10,25 +11,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kube-openapi/pkg/cached"
-	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// board is where documents are published.
-type board map[string]cached.Value[*spec3.OpenAPI]
-
-func (b board) UpdateGroupVersionLazy(path string, document cached.Value[*spec3.OpenAPI]) {
-	b[path] = document
-}
-func (b board) DeleteGroupVersion(path string) { delete(b, path) }
-
-func (b board) paths() (paths []string) {
-	for path := range b {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return paths
-}
+// pathsOn are those of the documents on a shelf.
+func pathsOn(s *shelf) []string { return slices.Sorted(maps.Keys(s.documents)) }
 
 func definition(kind string, generation int64, versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	plural := strings.ToLower(kind) + "s"
@@ -53,11 +39,11 @@ func definition(kind string, generation int64, versions ...string) *apiextension
 }
 
 func TestDocumentsFollowTheDefinitions(t *testing.T) {
-	b := board{}
-	p := newPublisher(logr.Discard(), b)
+	s := newShelf()
+	p := newPublisher(logr.Discard(), s)
 	expect := func(when string, paths ...string) {
 		t.Helper()
-		if got := b.paths(); !slices.Equal(got, paths) {
+		if got := pathsOn(s); !slices.Equal(got, paths) {
 			t.Errorf("%s: got %v, want %v", when, got, paths)
 		}
 	}
@@ -79,21 +65,18 @@ func TestDocumentsFollowTheDefinitions(t *testing.T) {
 	expect("the last one is gone")
 }
 
-func TestADocumentIsKeptUntilItIsWrittenDown(t *testing.T) {
-	b := board{}
-	p := newPublisher(logr.Discard(), b)
+func TestADocumentFollowsItsDefinitions(t *testing.T) {
+	s := newShelf()
+	p := newPublisher(logr.Discard(), s)
 	p.set(definition("Leaf", 1, "v1"))
-	get := func() (text, tag string) {
+	get := func() (text, address string) {
 		t.Helper()
-		spec, tag, err := b["apis/docs.example.com/v1"].Get()
-		if err != nil {
-			t.Fatal(err)
+		address = addressOf(t, s, "apis/docs.example.com/v1")
+		answer := request(t, s, address, "application/json")
+		if answer.Code != http.StatusOK || !strings.Contains(answer.Header().Get("Cache-Control"), "immutable") {
+			t.Errorf("%s is answered with %d, to be kept: %q", address, answer.Code, answer.Header().Get("Cache-Control"))
 		}
-		raw, err := json.Marshal(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(raw), tag
+		return answer.Body.String(), address
 	}
 	first, tag := get()
 	for _, want := range []string{"Leaf in its generation", "/apis/docs.example.com/v1/namespaces/{namespace}/leafs/{name}"} {
@@ -101,14 +84,18 @@ func TestADocumentIsKeptUntilItIsWrittenDown(t *testing.T) {
 			t.Errorf("the document lacks %q", want)
 		}
 	}
-	again, same := get()
-	if same != tag || strings.Contains(again, "Leaf") {
-		t.Errorf("a document that did not change is built again, or kept: %s", again)
+	p.set(definition("Leaf", 1, "v1")) // its status changed
+	if again, same := get(); same != tag || again != first {
+		t.Errorf("the address of a document that did not change is %s, and was %s", same, tag)
 	}
 	p.set(definition("Leaf", 2, "v1"))
 	p.set(definition("Page", 1, "v1"))
 	changed, other := get()
 	if other == tag || !strings.Contains(changed, "Leaf") || !strings.Contains(changed, "Page") {
 		t.Error("a change is not in the document")
+	}
+	p.update(definition("Page", 1).Name, nil)
+	if left, last := get(); last == other || strings.Contains(left, "Page") {
+		t.Error("a definition that is gone is in the document")
 	}
 }
