@@ -476,6 +476,9 @@ func (e *exporter) readSlice(cluster string, key types.NamespacedName) (slice en
 	if !exists {
 		return slice, certain
 	}
+	if workv1alpha1.ReservedService(slice.Service.Namespace, slice.Service.Name) {
+		return endpointslices.Slice{}, true
+	}
 	export, service, certain := e.read(cluster, slice.Service)
 	if export == nil || service == nil || service.Type == corev1.ServiceTypeExternalName {
 		return endpointslices.Slice{}, certain

@@ -21,7 +21,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// annotated is a control plane on which every namespace has these annotations.
+// annotated is a control plane on which every namespace has these annotations. They are being deleted, so that no import is made there.
 type annotated struct {
 	noTemplates
 	annotations map[string]string
@@ -31,7 +31,7 @@ func (a *annotated) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
 	if ref.GroupVersionKind != namespaceKind {
 		return nil, false
 	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Annotations: a.annotations}}, true
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Annotations: a.annotations, DeletionTimestamp: new(metav1.NewTime(noon))}}, true
 }
 
 // verdicts lists what the control plane noted on the records of a service: empty where it is imported.
@@ -66,7 +66,7 @@ func TestRefusedExports(t *testing.T) {
 		return c
 	}
 	broken := recordIn("a", 0)
-	broken.Spec.Workload.Manifests[1].Raw = []byte("{")
+	broken.Spec.Workload.Manifests[1].Raw = []byte("[]")
 	for reason, c := range map[string]struct {
 		namespace map[string]string
 		a         *clusterv1alpha1.Cluster
