@@ -169,7 +169,7 @@ func TestWhoExportsIsDecidedOnTheControlPlane(t *testing.T) {
 }
 
 // TestAnOlderExportDoesNotTakeAService: the export of member1 says that it is older, as one of a member whose clock is off does. The service
-// stays as the control plane knew it first.
+// stays as the control plane recorded it first.
 func TestAnOlderExportDoesNotTakeAService(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

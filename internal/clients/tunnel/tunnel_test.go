@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	clienttransport "k8s.io/client-go/transport"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -129,7 +130,7 @@ func (cp *controlPlane) front(t *testing.T) *httptest.Server {
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target := *location
 		target.Path, target.RawQuery = r.URL.Path, r.URL.RawQuery
-		dial.Forward(w, r, &target, transport, responder{w})
+		dial.Forward(w, r, &target, transport, dial.Sender{As: clienttransport.ImpersonationConfig{UserName: "jane"}}, responder{w})
 	}))
 	t.Cleanup(front.Close)
 	return front

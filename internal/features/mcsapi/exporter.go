@@ -332,7 +332,7 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 				return 0, err
 			}
 		}
-		// Others of the member may have gone when it is looked at again.
+		// Others of the member may have gone when it is reconciled again.
 		return refusedAgain, e.setConditions(ctx, cluster, export, refusedConditions(export, refusal, e.clock.Now()))
 	}
 	export, service, certain := e.read(cluster, key)
@@ -370,7 +370,7 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 	return 0, e.setConditions(ctx, cluster, export, exportConditions(export, valid, record, e.clock.Now()))
 }
 
-// refusedAgain is when an export is looked at again of which nothing is recorded.
+// refusedAgain is when an export is reconciled again of which nothing is recorded.
 const refusedAgain = time.Minute
 
 // refusal returns an export of which nothing is recorded, and why. The control plane refuses others; see the verdict.

@@ -136,7 +136,7 @@ func (o *Order[T]) Pop() T {
 	o.classes = o.classes[1:]
 	if len(groups) == 0 {
 		delete(o.groups, class)
-		maps.DeleteFunc(o.owed, func(of Place, _ int) bool { return of.Class == class }) // nobody has waited for these turns
+		maps.DeleteFunc(o.owed, func(of Place, _ int) bool { return of.Class == class }) // no request has waited for these turns
 	} else {
 		o.groups[class] = groups
 		o.classes = append(o.classes, class)

@@ -96,7 +96,7 @@ func TestGroupsTakeTurnsInTheirClass(t *testing.T) {
 	}
 }
 
-// TestAGroupLeavesTurnsForWhatTakesLong: one whose requests take a second leaves ten turns to others for each, and has all when nobody else waits.
+// TestAGroupLeavesTurnsForWhatTakesLong: one whose requests take a second leaves ten turns to others for each, and has all when no other waits.
 func TestAGroupLeavesTurnsForWhatTakesLong(t *testing.T) {
 	order := fairqueue.NewOrder(placeOf)
 	push := func(items ...string) {

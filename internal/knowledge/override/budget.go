@@ -11,7 +11,7 @@ import (
 // What the overriders of all policies may do to one object for one cluster. A policy has a place for thirty thousand edits and an object one for a
 // hundred thousand values, so that edits which each pass over the object would take minutes of a processor for each cluster.
 const (
-	// maxSteps is in steps of about 50 ns: a value that is looked at, or some bytes of a document that are parsed. A hundred edits of an object
+	// maxSteps is in steps of about 50 ns: a value that is compared, or some bytes of a document that are parsed. A hundred edits of an object
 	// of 100 kB take a hundredth of it.
 	maxSteps = 1 << 24
 	// maxWritten is in bytes of values that are written into the object.

@@ -12,7 +12,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
 )
 
-// recheck is when an export that was refused is looked at again.
+// recheck is when an export that was refused is reconciled again.
 const recheck = time.Minute
 
 // refusal returns why a cluster may not export a service; empty if it may.

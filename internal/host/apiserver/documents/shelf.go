@@ -92,7 +92,7 @@ func (s *shelf) index(w http.ResponseWriter, r *http.Request) {
 }
 
 // ServeHTTP answers with the document in the form that the client accepts. A client that has the address of other content, such as that of
-// another server of the control plane, gets this one and is not told to keep it.
+// another server of the control plane, gets this one, without headers that let it be kept.
 func (p *published) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	encoded, err := p.get()
 	if err != nil {

@@ -20,7 +20,7 @@ type Slots struct {
 // New returns slots: how many each tenant has, and how many there are.
 func New(each, all int) *Slots { return &Slots{each: each, all: all, busy: map[string]int{}} }
 
-// Begin takes a slot for an author until end is called. It returns false if the author's tenant has none left, or nobody has. Operator returns
+// Begin takes a slot for an author until end is called. It returns false if the author's tenant has none left, or there is none. Operator returns
 // whether the author is one; it is called for the last slot only.
 func (s *Slots) Begin(author user.Info, operator func() bool) (end func(), ok bool) {
 	tenant := tenantOf(author)
