@@ -1,7 +1,6 @@
 package attacks_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,8 +29,9 @@ func TestAliasesDoNotFillTheMemory(t *testing.T) {
 	edit := policyv1alpha1.FieldOverrider{FieldPath: "/data/app", YAML: []policyv1alpha1.YAMLPatchOperation{
 		{SubPath: "/c", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte("1")}},
 	}}
-	fleettest.Create(t, tenant, overridePolicy(ns, "bomb", policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{edit}}),
-		bomb, fleettest.Policy(ns, "bomb", fleettest.To(member.Name), bomb))
+	overrides := overridePolicy(ns, "bomb", policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{edit}})
+	overrides.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap", Name: bomb.Name}}
+	fleettest.Create(t, tenant, overrides, bomb, fleettest.Policy(ns, "bomb", fleettest.To(member.Name), bomb))
 	fleettest.ExpectEventually(t, fleet.Hub, &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "bomb-configmap"}}, func(binding *workv1alpha2.ResourceBinding) error {
 		rendered := meta.FindStatusCondition(binding.Status.Conditions, workv1alpha2.Rendered)
 		if rendered == nil || rendered.Status != metav1.ConditionFalse || !strings.Contains(rendered.Message, "more than 1400000 bytes") {
@@ -73,18 +73,18 @@ func TestLargeTemplatesDelayNoOther(t *testing.T) {
 	begun := time.Now()
 	fleettest.Create(t, fleet.Hub, small)
 	fleettest.ExpectEventually(t, member, small, fleettest.Exists[*corev1.ConfigMap])
-	took, there := time.Since(begun), applied(t.Context(), t, member, heavy)
+	took, there := time.Since(begun), deploymentsIn(t, member, heavy)
 	t.Logf("the ConfigMap is in its member after %s, with %d of %d large Deployments", took, there, count)
 	if there == count {
 		t.Error("the ConfigMap came after all large Deployments that were created before")
 	}
 }
 
-func applied(ctx context.Context, t *testing.T, member *fleettest.Cluster, namespace string) int {
+func deploymentsIn(t *testing.T, member *fleettest.Cluster, namespace string) int {
 	t.Helper()
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
-	if err := member.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := member.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
 	return len(list.Items)

@@ -133,7 +133,7 @@ func TestWhoExportsIsDecidedOnTheControlPlane(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	restrict := func(to string) {
 		fleettest.Update(t, fleet.Hub, namespace, func(n *corev1.Namespace) {
-			n.Annotations = map[string]string{clusterv1alpha1.ExportersAnnotation: to}
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, clusterv1alpha1.ExportersAnnotation, to)
 		})
 	}
 	restrict("member2")
@@ -153,13 +153,10 @@ func TestWhoExportsIsDecidedOnTheControlPlane(t *testing.T) {
 		fleettest.ExpectEventually(t, m, importOf(ns, "web"), exportedBy("member1", "member2"))
 		fleettest.ExpectEventually(t, m, imported, fleettest.Exists)
 	}
-	fleettest.Update(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}}, func(c *clusterv1alpha1.Cluster) {
-		c.Annotations = map[string]string{clusterv1alpha1.ExportLimitAnnotation: "0"}
-	})
-	t.Cleanup(func() {
-		fleettest.Update(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}}, func(c *clusterv1alpha1.Cluster) {
-			delete(c.Annotations, clusterv1alpha1.ExportLimitAnnotation)
-		})
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}}
+	defer fleettest.Update(t, fleet.Hub, cluster, func(c *clusterv1alpha1.Cluster) { delete(c.Annotations, clusterv1alpha1.ExportLimitAnnotation) })
+	fleettest.Update(t, fleet.Hub, cluster, func(c *clusterv1alpha1.Cluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1alpha1.ExportLimitAnnotation, "0")
 	})
 	fleettest.ExpectEventually(t, first, exportOf(ns, "web"), exportRefused("may export no more"))
 	for _, m := range fleet.Members {
