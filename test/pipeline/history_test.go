@@ -184,7 +184,9 @@ func TestHistory(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
 	r := record(t, fleet, ns)
-	fleet.Hub.ClusterRights(t, "alice", rbacv1.PolicyRule{APIGroups: []string{"policy.karmada.io"}, Resources: []string{"propagationpolicies"}, Verbs: []string{"*"}})
+	fleet.Hub.ClusterRights(t, "alice",
+		rbacv1.PolicyRule{APIGroups: []string{"policy.karmada.io"}, Resources: []string{"propagationpolicies"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"update"}}) // which the policy selects
 	alice := fleet.Hub.As(t, rest.ImpersonationConfig{UserName: "alice"})
 	alice.AwaitRight(t, authorizationv1.ResourceAttributes{Namespace: ns, Verb: "update", Group: "policy.karmada.io", Resource: "propagationpolicies"})
 	fleettest.Update(t, alice, r.policy.DeepCopy(), func(p *policyv1alpha1.PropagationPolicy) {
