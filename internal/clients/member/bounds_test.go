@@ -140,13 +140,13 @@ func TestTheTextOfAnErrorIsCut(t *testing.T) {
 		if err == nil && message == "" {
 			t.Errorf("%s: there is no error", name)
 		}
-		if n := max(len(message), len(fmt.Sprint(err))); n > 2*bounds.MessageBytes {
+		if n := max(len(message), len(fmt.Sprint(err))); n > 2*bounds.FailureTextBytes {
 			t.Errorf("%s: the text has %d bytes", name, n)
 		}
 		if status, ok := err.(interface{ Status() metav1.Status }); ok && status.Status().Details != nil {
 			details := status.Status().Details
 			for _, cause := range details.Causes {
-				if len(cause.Message)+len(cause.Field) > 2*bounds.MessageBytes {
+				if len(cause.Message)+len(cause.Field) > 2*bounds.FailureTextBytes {
 					t.Errorf("%s: a cause has %d bytes", name, len(cause.Message))
 				}
 			}

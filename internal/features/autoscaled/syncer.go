@@ -114,6 +114,15 @@ type report struct {
 	ResourceTemplateGeneration int64 `json:"resourceTemplateGeneration"`
 }
 
+// reportOf reads the report of a cluster, false if it has applied nothing or reported nothing that can be read.
+func reportOf(item *workv1alpha2.AggregatedStatusItem) (r report, ok bool) {
+	if item == nil || !item.Applied || item.Status == nil {
+		return report{}, false
+	}
+	err := json.Unmarshal(item.Status.Raw, &r)
+	return r, err == nil
+}
+
 // observed returns how many replicas the members have together. It is settled if the scheduler and every member have followed the
 // generation of the template, nothing moves, and no member is rolling out or scaling: then an autoscaler alone changes it. None at all
 // is no number that an autoscaler chooses, so it does not count. A number beyond the bounds counts as the bound, or is an error.
@@ -128,9 +137,8 @@ func observed(binding *workv1alpha2.ResourceBinding, generation int64, allowed b
 	var sum, divided int64
 	for _, target := range binding.Spec.Clusters {
 		divided += int64(target.Replicas)
-		item := items[target.Name]
-		var r report
-		if item == nil || !item.Applied || item.Status == nil || json.Unmarshal(item.Status.Raw, &r) != nil {
+		r, ok := reportOf(items[target.Name])
+		if !ok {
 			return 0, false, nil
 		}
 		// Available and unavailable together are what the member's controller aims at, as soon as it has seen the generation.

@@ -159,28 +159,8 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 		return err
 	}
 	for gvr, kind := range served {
-		options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: 500}
-		for pages := (bounds.Pages{}); ; {
-			list, err := conn.Metadata().Resource(gvr).List(ctx, options)
-			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-				break
-			}
-			if err != nil {
-				return fmt.Errorf("listing %s in cluster %s: %w", gvr, conn.Name(), err)
-			}
-			for i := range list.Items {
-				if live := &list.Items[i]; belongsTo(conn, live) {
-					if err := g.compare(ctx, known, gvr.GroupResource(), gvr.GroupVersion().WithKind(kind), live, report); err != nil {
-						return err
-					}
-				}
-			}
-			if err := pages.Next(len(list.Items), list.Continue); err != nil {
-				return fmt.Errorf("listing %s in cluster %s: %w", gvr, conn.Name(), err)
-			}
-			if options.Continue = list.Continue; options.Continue == "" {
-				break
-			}
+		if err := g.surveyKind(ctx, conn, known, gvr, kind, report); err != nil {
+			return err
 		}
 	}
 	for o, w := range known.wanted {
@@ -192,6 +172,33 @@ func (g *Guard) survey(ctx context.Context, conn *member.Conn, report *Report) e
 		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return nil
+}
+
+// surveyKind compares the managed objects of one kind with the Works. A kind that the member does not list has none.
+func (g *Guard) surveyKind(ctx context.Context, conn *member.Conn, k known, gvr schema.GroupVersionResource, kind string, report *Report) error {
+	options := metav1.ListOptions{LabelSelector: workv1alpha1.ManagedLabel + "=" + workv1alpha1.ManagedLabelValue, Limit: 500}
+	for pages := (bounds.Pages{}); ; {
+		list, err := conn.Metadata().Resource(gvr).List(ctx, options)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("listing %s in cluster %s: %w", gvr, conn.Name(), err)
+		}
+		for i := range list.Items {
+			if live := &list.Items[i]; belongsTo(conn, live) {
+				if err := g.compare(ctx, k, gvr.GroupResource(), gvr.GroupVersion().WithKind(kind), live, report); err != nil {
+					return err
+				}
+			}
+		}
+		if err := pages.Next(len(list.Items), list.Continue); err != nil {
+			return fmt.Errorf("listing %s in cluster %s: %w", gvr, conn.Name(), err)
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
 }
 
 // object names an object by its kind, in whatever version.

@@ -68,6 +68,10 @@ func tooMuch(format string, args ...any) error { return &TooMuchError{fmt.Sprint
 // MessageBytes is how much of a text of a member is passed on.
 const MessageBytes = 2 << 10
 
+// FailureTextBytes is how much of a text of a failed request is read. A refusal quotes the value of a field, as large as a pod template, and
+// has the reason behind it: values are removed from it first, and what is left is cut where it is stored.
+const FailureTextBytes = 64 << 10
+
 // Message cuts a text of a member, at the end of a character.
 func Message(text string) string { return Cut(text, MessageBytes) }
 

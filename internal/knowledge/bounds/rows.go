@@ -87,8 +87,8 @@ var (
 	Failure = Row{
 		Party: memberServer, Sends: "an error",
 		Piece:  Limit{"the answer that the request failed", 256 << 10, 20_000},
-		Bound:  fmt.Sprintf("%s of its message, and of each cause", size(MessageBytes)),
-		Beyond: "The text is cut, in conditions, events and logs alike; of a larger answer only the code is used.", Test: "internal/clients/member TestTheTextOfAnErrorIsCut",
+		Bound:  fmt.Sprintf("%s of its message, and of each cause", size(FailureTextBytes)),
+		Beyond: "The text is cut, and conditions have 2 KiB of it; of a larger answer only the code is used.", Test: "internal/clients/member TestTheTextOfAnErrorIsCut",
 	}
 	// Headers are those of an answer.
 	Headers = Row{

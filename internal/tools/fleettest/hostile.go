@@ -163,7 +163,7 @@ var watchLies = map[string]lie{
 			return string(binary.BigEndian.AppendUint32(nil, uint32(len(frame)))) + string(frame)
 		}) //nolint:gosec // a small number
 	},
-	"an error of a megabyte": func(w http.ResponseWriter, r *http.Request, seed uint64) {
+	"an error of a megabyte": func(w http.ResponseWriter, _ *http.Request, seed uint64) {
 		_, _ = io.WriteString(w, event("ERROR", statusOf(noise(seed, 1<<20), http.StatusInternalServerError)))
 	},
 	"versions that are gone": func(w http.ResponseWriter, _ *http.Request, _ uint64) {
@@ -211,7 +211,7 @@ var answerLies = map[string]lie{
 			return strings.Repeat("x", 1<<16)
 		})
 	},
-	"another object": func(w http.ResponseWriter, r *http.Request, seed uint64) {
+	"another object": func(w http.ResponseWriter, _ *http.Request, seed uint64) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"other-%d"}}`, seed)
 	},

@@ -35,6 +35,7 @@ func MemberAPI(t *testing.T, config *rest.Config) {
 			return member.Credential{Token: config.BearerToken, CABundle: config.CAData, Certificate: config.CertData, Key: config.KeyData}, nil
 		},
 		ControlPlane: ownership.ControlPlane{ID: id}, AllowLoopback: true,
+		HasWork: func(types.NamespacedName) bool { return true }, // else little is kept of an object
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ type options struct {
 	jobs int
 }
 
-const usage = "usage: suite unit|fleet|all|race [flags] PACKAGE..., or suite list KIND [flags] PACKAGE..."
+const usage = "usage: suite unit|fleet|all|race [flags] PACKAGE, or suite list KIND [flags] PACKAGE"
 
 func run(ctx context.Context, out io.Writer, args []string) error {
 	list := len(args) > 1 && args[0] == "list"

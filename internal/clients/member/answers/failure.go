@@ -48,7 +48,7 @@ func CutStatus(s *metav1.Status) (cut bool) {
 			*text, cut = bounds.Cut(*text, most), true
 		}
 	}
-	shorten(&s.Message, bounds.MessageBytes)
+	shorten(&s.Message, bounds.FailureTextBytes)
 	shorten((*string)(&s.Reason), bounds.NameBytes)
 	if s.Details == nil {
 		return cut
@@ -61,7 +61,7 @@ func CutStatus(s *metav1.Status) (cut bool) {
 	}
 	for i := range s.Details.Causes {
 		cause := &s.Details.Causes[i]
-		shorten(&cause.Message, bounds.MessageBytes)
+		shorten(&cause.Message, bounds.FailureTextBytes)
 		shorten(&cause.Field, bounds.MessageBytes)
 		shorten((*string)(&cause.Type), bounds.NameBytes)
 	}

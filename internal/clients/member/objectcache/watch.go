@@ -205,7 +205,8 @@ func (c *Cache) fill(ctx context.Context, o *objects, keys []types.NamespacedNam
 			if apierrors.IsNotFound(err) {
 				return true, nil // the watch shows that
 			}
-			if failure = err; err != nil {
+			failure = err
+			if failure != nil { // it is read again
 				return false, nil
 			}
 			if object.GetLabels()[workv1alpha1.ManagedLabel] != workv1alpha1.ManagedLabelValue {

@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 // FuzzALaterExportAddsPortsOnly: whatever a cluster exports later, the service keeps everything that it was, and gets ports at most.
 func FuzzALaterExportAddsPortsOnly(f *testing.F) {
 	f.Add("http", int32(8080), "UDP", "None", "ClientIP", "IPv6", "Local", "PreferClose", "team", "evil", int64(-1000))
-	f.Fuzz(func(t *testing.T, name string, number int32, protocol, clusterIP, affinity, family, policy, distribution, key, value string, seconds int64) {
+	f.Fuzz(func(t *testing.T, name string, number int32, protocol, clusterIP, affinity, family, policy, distribution, key, value string, _ int64) {
 		first := export("b", 0, near, labelled("team", "b"))
 		second := clusterset.Export{Cluster: "a", Recorded: first.Recorded.Add(time.Second), Labels: map[string]string{key: value}, Annotations: map[string]string{key: value}}
 		second.Service = corev1.ServiceSpec{

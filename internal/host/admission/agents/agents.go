@@ -139,19 +139,7 @@ func checkAgent(a admission.Attributes, cluster, systemLease string) error {
 			return fmt.Errorf("involvedObject: the agent of cluster %q publishes events in this namespace about its own objects only", cluster)
 		}
 	case *workv1alpha1.Work:
-		before, updated := a.GetOldObject().(*workv1alpha1.Work)
-		if a.GetSubresource() != "" {
-			return nil // it keeps the rest
-		}
-		if updated && equality.Semantic.DeepEqual(before.Spec, object.Spec) && checkWorkMetadata(object, before) == nil {
-			return nil
-		}
-		if !updated {
-			before = &workv1alpha1.Work{}
-		}
-		if err := checkRecord(object, before); err != nil {
-			return fmt.Errorf("of other Works than its records an agent changes its finalizer and the status only: %w", err)
-		}
+		return checkWork(a, object)
 	default:
 		if a.GetResource().GroupResource() == fleetv1alpha1.Resource(fleetv1alpha1.ResourcePluralClusterCapacity) {
 			if a.GetName() != cluster {
@@ -168,6 +156,24 @@ func checkAgent(a admission.Attributes, cluster, systemLease string) error {
 		if name := own[a.GetNamespace()]; a.GetResource().Resource == "leases" && a.GetName() != name {
 			return fmt.Errorf("the agent of cluster %q has the Lease %q of this namespace only", cluster, name)
 		}
+	}
+	return nil
+}
+
+// checkWork checks a Work that an agent writes: its own records whole, and of others its finalizer and the status.
+func checkWork(a admission.Attributes, object *workv1alpha1.Work) error {
+	before, updated := a.GetOldObject().(*workv1alpha1.Work)
+	if a.GetSubresource() != "" {
+		return nil // it keeps the rest
+	}
+	if updated && equality.Semantic.DeepEqual(before.Spec, object.Spec) && checkWorkMetadata(object, before) == nil {
+		return nil
+	}
+	if !updated {
+		before = &workv1alpha1.Work{}
+	}
+	if err := checkRecord(object, before); err != nil {
+		return fmt.Errorf("of other Works than its records an agent changes its finalizer and the status only: %w", err)
 	}
 	return nil
 }

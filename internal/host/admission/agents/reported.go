@@ -90,7 +90,7 @@ func metadataBytes(object metav1.Object) int {
 	for _, entry := range object.GetManagedFields() {
 		size += len(entry.Manager) + len(entry.APIVersion) + len(entry.Subresource)
 		if entry.FieldsV1 != nil {
-			size += len(entry.FieldsV1.Raw)
+			size += len(entry.FieldsV1.GetRawBytes())
 		}
 	}
 	return size

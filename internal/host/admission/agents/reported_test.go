@@ -194,7 +194,7 @@ func TestAnAgentChangesNoMetadataOfWorks(t *testing.T) {
 	}
 	managed := func(size int) func(*workv1alpha1.Work) {
 		return func(w *workv1alpha1.Work) {
-			w.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat("x", size))}}}
+			w.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", size))}}
 		}
 	}
 	cluster := metav1.OwnerReference{APIVersion: "cluster.karmada.io/v1alpha1", Kind: "Cluster", Name: "eu", UID: "gone"}

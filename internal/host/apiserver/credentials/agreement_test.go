@@ -17,7 +17,7 @@ import (
 // keysIn opens the keys of a server on an external etcd.
 func keysIn(t *testing.T, dir string) *credentials.Keyring {
 	t.Helper()
-	keys, err := credentials.Open(credentials.Options{Name: "flagship", Dir: dir, URL: "https://127.0.0.1:1", Shared: true, Operator: true, ServiceCIDR: "10.96.0.0/16", Clock: clock.RealClock{}})
+	keys, err := credentials.Open(t.Context(), credentials.Options{Name: "flagship", Dir: dir, URL: "https://127.0.0.1:1", Shared: true, Operator: true, ServiceCIDR: "10.96.0.0/16", Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func newSetting(t *testing.T) *setting {
 
 func (s *setting) open(t *testing.T) *credentials.Keyring {
 	t.Helper()
-	keys, err := credentials.Open(s.options)
+	keys, err := credentials.Open(t.Context(), s.options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestTheServingCertificateHasEveryNameOfTheServer(t *testing.T) {
 	for _, cidr := range []string{"", "10.96.0.0", "10.96.0.1/32"} { // the last has no first address for the API server
 		s := newSetting(t)
 		s.options.ServiceCIDR = cidr
-		if _, err := credentials.Open(s.options); err == nil || !strings.Contains(err.Error(), "service CIDR "+`"`+cidr+`"`) {
+		if _, err := credentials.Open(t.Context(), s.options); err == nil || !strings.Contains(err.Error(), "service CIDR "+`"`+cidr+`"`) {
 			t.Errorf("with the CIDR %q: %v, want it refused", cidr, err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestDamagedKeysAreNotReplaced(t *testing.T) {
 			if err := os.WriteFile(path, []byte("two words more\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := credentials.Open(s.options); err == nil || !strings.Contains(err.Error(), name) {
+			if _, err := credentials.Open(t.Context(), s.options); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("got %v, want the file named", err)
 			}
 			if got := s.read(t, name); string(got) != "two words more\n" {

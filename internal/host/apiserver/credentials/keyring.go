@@ -85,7 +85,7 @@ type Options struct {
 }
 
 // Open loads the keys of a server, making what is missing.
-func Open(o Options) (*Keyring, error) {
+func Open(ctx context.Context, o Options) (*Keyring, error) {
 	dir, err := pki.Open(o.Dir, o.Clock)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func Open(o Options) (*Keyring, error) {
 	if keys.tokenPrivate, keys.tokenPublic, err = dir.SigningKey(tokenKeyName); err != nil {
 		return nil, fmt.Errorf("loading the service account key: %w", err)
 	}
-	if keys.tokenKeyID, err = keyIDOf(keys.tokenPublic); err != nil {
+	if keys.tokenKeyID, err = keyIDOf(ctx, keys.tokenPublic); err != nil {
 		return nil, fmt.Errorf("reading the id of the service account key: %w", err)
 	}
 	text, err := dir.SecretKeys(encryption.KeyFile)
@@ -170,7 +170,7 @@ func (k *Keyring) TokenKey() string { return k.tokenPrivate }
 func (k *Keyring) TokenKeyID() string { return k.tokenKeyID }
 
 // keyIDOf returns the id of the public key in a file, as the API server writes it into tokens.
-func keyIDOf(file string) (string, error) {
+func keyIDOf(ctx context.Context, file string) (string, error) {
 	parsed, err := keyutil.PublicKeysFromFile(file)
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func keyIDOf(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found := getter.GetPublicKeys(context.Background(), "")
+	found := getter.GetPublicKeys(ctx, "")
 	if len(found) != 1 {
 		return "", fmt.Errorf("%s has %d keys, want one", file, len(found))
 	}

@@ -28,9 +28,10 @@ type caller struct {
 
 type callerKey struct{}
 
-// withCaller makes a context that of a request for a user, which is made while the user's own request, if there is one, is handled.
-func withCaller(ctx context.Context, who user.Info, own context.Context) context.Context {
-	return context.WithValue(ctx, callerKey{}, caller{user: who, request: audit.GetAuditIDTruncated(own)})
+// withCaller makes a context that of a request for a user. request is the audit ID of the user's own request while that is handled, if there
+// is one.
+func withCaller(ctx context.Context, who user.Info, request string) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller{user: who, request: request})
 }
 
 // Authenticate accepts requests that this process makes for a user as those of the user, whatever their headers contain. Others go to next.
@@ -63,7 +64,8 @@ func (t userTransport) RoundTrip(request *http.Request) (*http.Response, error) 
 		closeBody(request)
 		return nil, errors.New("there is no connection to upgrade in the process")
 	}
-	return t.call(request, func(ctx context.Context) context.Context { return withCaller(ctx, t.who, request.Context()) })
+	own := audit.GetAuditIDTruncated(request.Context())
+	return t.call(request, func(ctx context.Context) context.Context { return withCaller(ctx, t.who, own) })
 }
 
 // ServeAs answers a request of a user with what another path of this server answers to the same user, upgraded connections included. The
@@ -71,7 +73,7 @@ func (t userTransport) RoundTrip(request *http.Request) (*http.Response, error) 
 func (t *Transport) ServeAs(w http.ResponseWriter, r *http.Request, who user.Info, path string) {
 	ctx, _, cancel := handled(r.Context())
 	defer cancel()
-	inner := r.Clone(withCaller(ctx, who, r.Context()))
+	inner := r.Clone(withCaller(ctx, who, audit.GetAuditIDTruncated(r.Context())))
 	inner.Header = dial.WithoutIdentity(r.Header)
 	inner.Header.Del(auditapi.HeaderAuditID) // it is another request
 	if httpstream.IsUpgradeRequest(r) {

@@ -47,11 +47,11 @@ func (s *Server) everywhere(w http.ResponseWriter, r *http.Request, path string,
 	object := c.isObject()
 	switch {
 	case c.info.IsResourceRequest && object && c.info.Verb == "list":
-		return c.bounded(c.list)
+		return c.bounded(r.Context(), c.list)
 	case c.info.IsResourceRequest && object && c.info.Verb == "get":
-		return c.bounded(c.get)
+		return c.bounded(r.Context(), c.get)
 	case c.info.IsResourceRequest && c.info.Subresource == "log" && c.info.Verb == "get":
-		return c.bounded(c.toOwner)
+		return c.bounded(r.Context(), c.toOwner)
 	}
 	return apierrors.NewMethodNotSupported(clusterv1alpha1.Resource(clusterv1alpha1.ResourcePluralCluster+"/proxy"),
 		fmt.Sprintf("%s %s in all clusters (only objects can be read there, name a cluster)", r.Method, c.path))

@@ -193,20 +193,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return c.toControlPlane(r.Context())
 	}
 	s.requests.WithLabelValues(c.info.Verb).Inc()
-	return c.bounded(c.toMembers)
+	return c.bounded(r.Context(), c.toMembers)
 }
 
 // bounded answers a request with a share of the budget, which a request that lasts ends itself. Every other request has a deadline, for the
 // client, too: one that does not read would keep its share.
-func (c *call) bounded(answer func(context.Context) error) (err error) {
+func (c *call) bounded(ctx context.Context, answer func(context.Context) error) (err error) {
 	if c.share, err = c.budget.Begin(budget.Tenant(c.caller.GetName()), min(len(c.clusters), memberConcurrency)); err != nil {
 		return err
 	}
 	defer c.share.End()
 	if c.lasts() {
-		return answer(c.request.Context())
+		return answer(ctx)
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), requestPatience)
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
 	defer cancel()
 	defer c.writeUntil(requestPatience)()
 	return answer(ctx)

@@ -76,7 +76,7 @@ func TestRotateAuthority(t *testing.T) {
 	if code, out, errs := rotate("prepare"); code != 1 || out != "" || !strings.Contains(errs, "no control plane has its keys in "+filepath.Join(dir, "pki")) {
 		t.Errorf("without a control plane: code %d, output %q, errors %q", code, out, errs)
 	}
-	if _, err := credentials.Open(credentials.Options{Dir: filepath.Join(dir, "pki"), ServiceCIDR: "10.96.0.0/16", Clock: clock.RealClock{}}); err != nil {
+	if _, err := credentials.Open(t.Context(), credentials.Options{Dir: filepath.Join(dir, "pki"), ServiceCIDR: "10.96.0.0/16", Clock: clock.RealClock{}}); err != nil {
 		t.Fatal(err)
 	}
 	if code, out, errs := rotate("switch"); code != 1 || out != "" || !strings.HasSuffix(errs, "prepare one first\n") {
