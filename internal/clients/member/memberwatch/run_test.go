@@ -224,10 +224,11 @@ func TestLargeEvents(t *testing.T) {
 	var lines []string
 	want := map[string]string{}
 	for i := range 50 {
-		name := strings.Repeat("n", i*200+1)
-		lines, want[name] = append(lines, event("ADDED", configMap(name, i+1))), fmt.Sprint(i+1)
+		name := fmt.Sprint("n", i)
+		large := strings.Replace(configMap(name, i+1), "{", `{"further":"`+strings.Repeat("n", i*200)+`",`, 1)
+		lines, want[name] = append(lines, event("ADDED", large)), fmt.Sprint(i+1)
 	}
-	m := startMember(t, says(append(append([]string{event("ADDED", configMap("n", 1)), complete(1)}, lines[1:]...), "")...))
+	m := startMember(t, says(append(append([]string{event("ADDED", configMap("n0", 1)), complete(1)}, lines[1:]...), "")...))
 	m.expects(t, m.follow(t), want, streamed, request{Watch: "true", Version: "50"})
 }
 
