@@ -129,6 +129,7 @@ func (m *memberAPI) send(ctx context.Context, name, value string, force bool, ed
 	object.SetName(name)
 	object.SetNamespace(m.namespace)
 	object.SetLabels(map[string]string{workv1alpha1.ManagedLabel: workv1alpha1.ManagedLabelValue})
+	object.SetAnnotations(map[string]string{workv1alpha1.WorkNamespaceAnnotation: workv1alpha1.ExecutionNamespace("api"), workv1alpha1.WorkNameAnnotation: name})
 	if edit != nil {
 		edit(object)
 	}
