@@ -67,6 +67,7 @@ func (n *namespaces) enqueue(namespace string) {
 func (n *namespaces) Start(ctx context.Context) error {
 	n.watches = memberwatch.NewGroup(ctx)
 	defer n.watches.Close()
+	n.fleet.Subscribe(n.sync)
 	_, stop, err := hubclient.Follow(ctx, n.cache, func(before, after *workv1alpha1.Work, _ bool) {
 		if before == nil || after == nil {
 			n.count(cmp.Or(before, after), after != nil)
@@ -76,7 +77,6 @@ func (n *namespaces) Start(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	n.fleet.Subscribe(n.sync)
 	<-ctx.Done()
 	return nil
 }

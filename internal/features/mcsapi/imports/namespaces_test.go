@@ -5,21 +5,34 @@ import (
 	"runtime"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
+
+// followedWorks is a cache of Works that tells when a loop begins to follow them.
+type followedWorks struct {
+	*fleettest.Works
+	followed chan struct{}
+}
+
+func (w followedWorks) GetInformer(ctx context.Context, of client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	close(w.followed)
+	return w.Works.GetInformer(ctx, of, options...)
+}
 
 // TestNamespacesAreWatchedWhileAnythingIsExported: the watches end with the last export, with a connection, and with Start.
 func TestNamespacesAreWatchedWhileAnythingIsExported(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	ctx, stop := context.WithCancel(t.Context())
 	fleet := fleettest.LocalFleet(t, member.Config{})
-	server, works := fleettest.StartEmptyMember(), fleettest.NewWorks()
+	server, works := fleettest.StartEmptyMember(), followedWorks{fleettest.NewWorks(), make(chan struct{})}
 	n := newNamespaces(works, fleet)
-	handled := make(chan struct{})
 	ended := make(chan error)
-	go func() { close(handled); ended <- n.Start(ctx) }()
-	<-handled
+	go func() { ended <- n.Start(ctx) }()
+	<-works.followed
 	for _, name := range []string{"a", "b"} {
 		server.Connect(t, fleet, name)
 	}
