@@ -210,6 +210,9 @@ func (c *call) listAll(ctx context.Context, at, tokens merge.Version, limit int)
 			select {
 			case free <- struct{}{}:
 			case <-ctx.Done():
+				for _, unread := range parts[i:] {
+					close(unread)
+				}
 				return
 			}
 			reading.Go(func() {
