@@ -35,6 +35,7 @@ func TestClocksAreOff(t *testing.T) {
 // agentsClockIsOff: the process of an agent has another time, from its registration on, which is minutes after the certificates of the
 // control plane were made.
 func agentsClockIsOff(t *testing.T, hub *fleettest.Part, name string, ahead time.Duration) {
+	fleettest.Nightly(t, "it compiles all that an agent links with another clock, beside the servers of other tests")
 	const renewals, dropped, many = 3, 2, 40
 	member := fleettest.StartMember(t, name, "--bare")
 	agent := hub.StartShiftedAgent(t, ahead, name, member.Kubeconfig, "--brake-minimum", "20", "--cluster-lease-duration", "4s")
