@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,21 @@ func TestStorageIsDamaged(t *testing.T) {
 			restore(t)
 			hub.Start(t)
 			g.put("kept", 1, c.name)
+			g.converges()
+		})
+	}
+	for _, lost := range []string{"secret-encryption.key", "ca.key", ""} {
+		t.Run("KeysAreLost/"+lost, func(t *testing.T) {
+			hub.Kill()
+			restore := hub.Backup(t)
+			if err := os.RemoveAll(filepath.Join(hub.Dir, "pki", lost)); err != nil {
+				t.Fatal(err)
+			}
+			hub.Launch(t)
+			hub.ExpectEnd(t, exitDamaged, cmp.Or(lost, "ca.key, front-proxy-ca.key, service-account.key, secret-encryption.key"))
+			restore(t)
+			hub.Start(t)
+			g.put("kept", 1, "found-"+lost)
 			g.converges()
 		})
 	}

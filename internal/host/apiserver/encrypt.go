@@ -2,10 +2,31 @@ package apiserver
 
 import (
 	"context"
+	"net"
 
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
 )
+
+// openKeys loads the keys of a server, and makes them for storage that has no data.
+func openKeys(ctx context.Context, cfg Config, address *net.TCPAddr) (*credentials.Keyring, error) {
+	inUse, err := etcd.InUse(ctx, cfg.DataDir, cfg.ExternalEtcd)
+	if err != nil {
+		return nil, err
+	}
+	encrypted := cfg.ExternalEtcd != nil
+	if !encrypted { // an earlier version may have stored data without encryption
+		if encrypted, err = encryption.Applied(cfg.DataDir); err != nil {
+			return nil, err
+		}
+	}
+	return credentials.Open(ctx, credentials.Options{
+		Name: cfg.Name, Dir: cfg.PKIDir, URL: urlOf(cfg, address), Shared: cfg.ExternalEtcd != nil, Operator: cfg.Role == Hub, ServiceCIDR: cfg.ServiceCIDR,
+		Names: append([]string{cfg.AdvertiseAddress, cfg.BindAddress}, cfg.ServerNames...), Clock: cfg.Clock,
+		InUse: inUse, Encrypted: encrypted && cfg.EncryptionConfig == "",
+	})
+}
 
 // agreeOnKeys returns an error if servers that were started before on the same etcd have other keys: neither would read what the other
 // encrypts, nor accept the certificates and tokens that it signs.

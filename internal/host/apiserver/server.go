@@ -200,10 +200,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		}
 	}()
 	address := listener.Addr().(*net.TCPAddr)
-	keys, err := credentials.Open(ctx, credentials.Options{
-		Name: cfg.Name, Dir: cfg.PKIDir, URL: urlOf(cfg, address), Shared: cfg.ExternalEtcd != nil, Operator: cfg.Role == Hub, ServiceCIDR: cfg.ServiceCIDR,
-		Names: append([]string{cfg.AdvertiseAddress, cfg.BindAddress}, cfg.ServerNames...), Clock: cfg.Clock,
-	})
+	keys, err := openKeys(ctx, cfg, address)
 	if err != nil {
 		return nil, err
 	}

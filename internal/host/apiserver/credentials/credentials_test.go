@@ -511,3 +511,49 @@ func TestRotateAuthorityIsRefused(t *testing.T) {
 		t.Errorf("while the server runs: %v", err)
 	}
 }
+
+// TestLostKeysAreNotMadeAnew: what data of former servers needs is named if it is missing, and stays missing.
+func TestLostKeysAreNotMadeAnew(t *testing.T) {
+	keys := []string{"ca.key", "front-proxy-ca.key", "service-account.key", "secret-encryption.key"}
+	for name, tc := range map[string]struct {
+		lost               []string
+		fresh, unencrypted bool
+		want               []string
+	}{
+		"nothing":                             {},
+		"the encryption key":                  {lost: keys[3:], want: keys[3:]},
+		"an encryption key that is not used":  {lost: keys[3:], unencrypted: true},
+		"an authority":                        {lost: keys[:1], want: keys[:1]},
+		"all":                                 {lost: keys, want: keys},
+		"all, and storage has no data":        {lost: []string{""}, fresh: true},
+		"certificates, which are issued anew": {lost: []string{"apiserver.key", "admin.crt"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetting(t)
+			s.open(t)
+			for _, file := range tc.lost {
+				if err := os.RemoveAll(filepath.Join(s.options.Dir, file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.options.InUse, s.options.Encrypted = !tc.fresh, !tc.unencrypted
+			_, err := credentials.Open(t.Context(), s.options)
+			var missing *pki.MissingError
+			if errors.As(err, &missing); err != nil && missing == nil {
+				t.Fatal(err)
+			}
+			var got []string
+			if missing != nil {
+				got = missing.Files
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("missing are %v, want %v", got, tc.want)
+			}
+			for _, file := range tc.want {
+				if _, err := os.Stat(filepath.Join(s.options.Dir, file)); err == nil {
+					t.Errorf("%s was made", file)
+				}
+			}
+		})
+	}
+}

@@ -80,14 +80,33 @@ type Options struct {
 	ServiceCIDR string
 	// Names are further DNS names and IPs of the server.
 	Names []string
+	// InUse is true if storage has the data of servers that ran before: keys that are missing are then an error, and not made.
+	InUse bool
+	// Encrypted is true if that data is encrypted with the keys in encryption.KeyFile.
+	Encrypted bool
 	// Clock decides when certificates are renewed.
 	Clock clock.Clock
 }
 
-// Open loads the keys of a server, making what is missing.
+// required are the files without which data of former servers cannot be used.
+func (o Options) required() []string {
+	if !o.InUse {
+		return nil
+	}
+	files := []string{authorityName + ".key", proxyAuthorityName + ".key", tokenKeyName + ".key"}
+	if o.Encrypted {
+		files = append(files, encryption.KeyFile)
+	}
+	return files
+}
+
+// Open loads the keys of a server, making what is missing. It returns a pki.MissingError for keys that data of former servers needs.
 func Open(ctx context.Context, o Options) (*Keyring, error) {
 	dir, err := pki.Open(o.Dir, o.Clock)
 	if err != nil {
+		return nil, err
+	}
+	if err := dir.Require(o.required()...); err != nil {
 		return nil, err
 	}
 	keys := &Keyring{dir: dir, options: o, kubeconfigs: sets.New[string](), authorities: map[string]*atomic.Pointer[pki.Authority]{

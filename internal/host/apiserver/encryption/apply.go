@@ -38,6 +38,15 @@ func Apply(o *options.EtcdOptions, dataDir string, keys Keys, plain bool) error 
 	return nil
 }
 
+// Applied is whether a data directory has the built-in configuration: its Secrets are encrypted with the keys in KeyFile.
+func Applied(dataDir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dataDir, configFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("looking for the built-in encryption configuration: %w", err)
+	}
+	return err == nil, nil
+}
+
 // ApplyFile has an API server encrypt with an EncryptionConfiguration of its administrator. The built-in one is removed: a
 // rotation of the built-in key must not find it.
 func ApplyFile(o *options.EtcdOptions, dataDir, file string, reload bool) error {

@@ -23,6 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
+// dirName is the directory of the data in a data directory.
+const dirName = "etcd"
+
 const (
 	// etcdQuota bounds the database. Reaching it makes storage read-only, so it is far above what a
 	// control plane of thousands of objects needs.

@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (_ *Storage, err error) {
 		s.Transport = o.External.transport()
 		prefix, newClient = o.External.prefix(), o.External.client
 	} else {
-		s.embedded, err = start(ctx, filepath.Join(o.DataDir, "etcd"), cmp.Or(o.Quota, defaultQuota), o.NoFsync)
+		s.embedded, err = start(ctx, filepath.Join(o.DataDir, dirName), cmp.Or(o.Quota, defaultQuota), o.NoFsync)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -48,6 +49,42 @@ func Open(path string, clk clock.PassiveClock) (*Dir, error) {
 
 // File is the path of a file in the directory.
 func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
+
+// MissingError says which keys are gone that storage with data cannot do without.
+type MissingError struct {
+	Dir   string
+	Files []string
+}
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the storage of this control plane has data, and of its keys in %s these are missing: %s. None is made anew: what the lost keys "+
+		"encrypted and signed would be lost with them. Copy the files from another server of this control plane, or restore a backup with "+
+		"'flagship restore from': see docs/storage.md", e.Dir, strings.Join(e.Files, ", "))
+}
+
+// exitDamaged is the exit code of a process whose data is damaged.
+const exitDamaged = 4
+
+// ExitStatus is the exit code of a process that ends with the error.
+func (e *MissingError) ExitStatus() int { return exitDamaged }
+
+// Require returns a MissingError unless all files are there.
+func (d *Dir) Require(files ...string) error {
+	var missing []string
+	for _, name := range files {
+		switch _, err := os.Stat(d.File(name)); {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, name)
+		case err != nil:
+			return fmt.Errorf("looking for a key: %w", err)
+		}
+	}
+	if len(missing) > 0 {
+		return &MissingError{Dir: d.path, Files: missing}
+	}
+	return nil
+}
 
 // Authority loads the authority kept as name.crt and name.key, or creates it. Those that are trusted besides it, before and
 // after its time, are in Bundle.
