@@ -73,7 +73,8 @@ func compile(ctx context.Context, dir string, packages []testPackage) error {
 			return err
 		}
 		for _, p := range now {
-			if err := os.Rename(filepath.Join(built, path.Base(p.path)+".test"), binary(dir, p)); err != nil {
+			from, to := filepath.Join(built, path.Base(p.path)+".test"), binary(dir, p)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.Rename(from, to)); err != nil {
 				return fmt.Errorf("keeping the test binary of %s: %w", p.path, err)
 			}
 		}
@@ -82,9 +83,9 @@ func compile(ctx context.Context, dir string, packages []testPackage) error {
 	return nil
 }
 
-// binary is where the test binary of a package is.
+// binary is where the test binary of a package is. It has the name that go test gives it: clients take it for that of a field manager.
 func binary(dir string, p testPackage) string {
-	return filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(p.path, module+"/"), "/", "-")+".test")
+	return filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(p.path, module+"/")), path.Base(p.path)+".test")
 }
 
 // size is how many tests the files of a package declare, for the order in which packages run: what is not there counts as nothing.
