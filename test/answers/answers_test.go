@@ -182,6 +182,7 @@ func steady(text string) string {
 		{`\b10(\.\d+){3}\b`, "POD-ADDRESS"},
 		{`\b\d+(Mi|%)`, "AMOUNT"}, // what the simulated pods use
 		{`\bflagship-[0-9a-f]{8}\b`, "MANAGER"},
+		{`\bsha256:[0-9a-f]{64}\b`, "SUM"},
 		{`https://127\.0\.0\.1:\d+`, "ADDRESS"},
 		{`127\.0\.0\.1:\d+`, "ADDRESS"},
 		{`\n {20,}`, " "},
