@@ -360,6 +360,10 @@ type AgentConfiguration struct {
 	// +optional
 	TracingSamplingRatePerMillion *int32 `json:"tracingSamplingRatePerMillion,omitempty"`
 
+	// AllowLoopbackWebhooks is --allow-loopback-webhooks.
+	// +optional
+	AllowLoopbackWebhooks *bool `json:"allowLoopbackWebhooks,omitempty"`
+
 	// NoMemberEvents is --no-member-events.
 	// +optional
 	NoMemberEvents *bool `json:"noMemberEvents,omitempty"`

@@ -98,6 +98,11 @@ func (in *AgentConfiguration) DeepCopyInto(out *AgentConfiguration) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.AllowLoopbackWebhooks != nil {
+		in, out := &in.AllowLoopbackWebhooks, &out.AllowLoopbackWebhooks
+		*out = new(bool)
+		**out = **in
+	}
 	if in.NoMemberEvents != nil {
 		in, out := &in.NoMemberEvents, &out.NoMemberEvents
 		*out = new(bool)

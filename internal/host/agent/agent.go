@@ -81,6 +81,8 @@ type Options struct {
 
 	// Tracer makes the spans of reconciles and of requests. Nil: there are none.
 	Tracer trace.TracerProvider
+	// AllowLoopbackWebhooks calls interpreter webhooks at loopback and link-local addresses, too.
+	AllowLoopbackWebhooks bool
 	// NoMemberEvents does not report the warnings of the cluster.
 	NoMemberEvents bool
 	// Clock is the real one by default.

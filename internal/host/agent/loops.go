@@ -19,6 +19,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
@@ -71,7 +72,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	// The control plane keeps events of success in its memory, which only its own process writes.
 	recorder := events.Split{Memory: events.RecorderFunc(func(events.Event) {}), Stored: stored}
 
-	scripts, webhooks, changes, episodes := declarative.New(), webhook.New(noServices, nil), &interpret.Changes{}, drift.New(o.Clock)
+	scripts, webhooks, changes, episodes := declarative.New(), webhook.New(noServices, dial.Rules{AllowLoopback: o.AllowLoopbackWebhooks, Flag: dial.AgentLoopbackFlag}.DialContext), &interpret.Changes{}, drift.New(o.Clock)
 	customized := interpret.Chain(scripts, webhooks)
 	interpreted, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {

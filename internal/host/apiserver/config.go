@@ -3,9 +3,11 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -13,6 +15,7 @@ import (
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/etcd"
@@ -115,7 +118,7 @@ type Config struct {
 	// Search is what the search API needs. Hub only.
 	Search search.Config
 
-	// AllowLoopbackMembers lets Clusters have loopback and link-local addresses. Hub only.
+	// AllowLoopbackMembers lets Clusters and webhooks have loopback and link-local addresses. Hub only.
 	AllowLoopbackMembers bool
 
 	// Tunnels are those that agents of members open; nil refuses them. Hub only.
@@ -126,6 +129,11 @@ type Config struct {
 
 	// Clock decides when certificates are renewed; nil means the real one.
 	Clock clock.WithTicker
+}
+
+// WebhookRules are at which addresses webhooks are called: where members may be, and those of ConversionServices.
+func (c *Config) WebhookRules() dial.Rules {
+	return dial.Rules{AllowLoopback: c.AllowLoopbackMembers, Named: slices.Collect(maps.Values(c.ConversionServices))}
 }
 
 // complete checks the config and fills in defaults.

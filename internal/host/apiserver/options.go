@@ -16,7 +16,6 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
-	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/credentials"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/encryption"
@@ -62,7 +61,7 @@ func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener 
 	access.Admit(o, cfg.Admission, cfg.Role == Hub)
 	if cfg.Role == Hub {
 		plugins := o.Admission.GenericAdmission
-		plugins.Decorators = append(admission.Decorators{webhooks.Admission(dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers})}, plugins.Decorators...)
+		plugins.Decorators = append(admission.Decorators{webhooks.Admission(cfg.WebhookRules())}, plugins.Decorators...)
 	}
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
 	o.AllowPrivileged = cfg.Role == Member

@@ -257,7 +257,7 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	extensions := &config.ApiExtensions.ExtraConfig
 	extensions.ServiceResolver = services.Resolver(extensions.ServiceResolver)
 	if cfg.Role == Hub {
-		extensions.AuthResolverWrapper = webhooks.Within(dial.Rules{AllowLoopback: cfg.AllowLoopbackMembers}, extensions.AuthResolverWrapper)
+		extensions.AuthResolverWrapper = webhooks.Within(cfg.WebhookRules(), extensions.AuthResolverWrapper)
 	}
 	converter, err := versions.NewConverter(extensions.ServiceResolver, extensions.AuthResolverWrapper)
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 	resourcev1alpha2 "github.com/flagship-k8s/flagship/api/resource/v1alpha2"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
-	"github.com/flagship-k8s/flagship/internal/clients/dial"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
@@ -324,7 +323,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("building the fleet: %w", err)
 	}
-	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService, dial.Rules{AllowLoopback: o.Server.AllowLoopbackMembers}.DialContext)
+	scripts, webhooks := declarative.New(), webhook.New(server.ResolveService, o.Server.WebhookRules().DialContext)
 	chained, err := interpreter.New(o.Clock, scripts, webhooks)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -19,7 +20,8 @@ func Admission(rules dial.Rules) admission.Decorator {
 	})
 }
 
-// Within has webhooks with a URL called at addresses that the rules allow. Services are called as the resolver finds them.
+// Within has webhooks called at addresses that the rules allow, also those of a Service: who writes its endpoints chooses them. The Service
+// of the API server itself is called as Kubernetes does.
 func Within(rules dial.Rules, wrap webhook.AuthenticationInfoResolverWrapper) webhook.AuthenticationInfoResolverWrapper {
 	return func(resolver webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		if wrap != nil {
@@ -27,15 +29,27 @@ func Within(rules dial.Rules, wrap webhook.AuthenticationInfoResolverWrapper) we
 		}
 		return &webhook.AuthenticationInfoResolverDelegator{
 			ClientConfigForFunc: func(hostPort string) (*rest.Config, error) {
-				config, err := resolver.ClientConfigFor(hostPort)
-				if err != nil {
-					return nil, err
-				}
-				config = rest.CopyConfig(config) // it may be one that others use
-				config.Dial = rules.DialContext
-				return config, nil
+				return dialing(rules)(resolver.ClientConfigFor(hostPort))
 			},
-			ClientConfigForServiceFunc: resolver.ClientConfigForService,
+			ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
+				config, err := resolver.ClientConfigForService(name, namespace, port)
+				if name == "kubernetes" && namespace == metav1.NamespaceDefault {
+					return config, err
+				}
+				return dialing(rules)(config, err)
+			},
 		}
+	}
+}
+
+// dialing returns a configuration that others may use with another way to connect.
+func dialing(rules dial.Rules) func(*rest.Config, error) (*rest.Config, error) {
+	return func(config *rest.Config, err error) (*rest.Config, error) {
+		if err != nil {
+			return nil, err
+		}
+		config = rest.CopyConfig(config)
+		config.Dial = rules.DialContext
+		return config, nil
 	}
 }

@@ -44,6 +44,7 @@ func (s *agentFlags) groups() cliflag.NamedFlagSets {
 	f.DurationVar(&s.tunable.FailureThreshold, "cluster-failure-threshold", 0, "how long the cluster is unready before its condition Ready changes (default 30s)")
 	f.DurationVar(&s.tunable.SuccessThreshold, "cluster-success-threshold", 0, "how long the cluster is ready again before its condition Ready changes (default 30s)")
 	f.DurationVar(&s.tunable.DegradedAfter, "degraded-after", 0, "how long an object is unhealthy before its Work is Degraded (default 1m)")
+	f.BoolVar(&s.options.AllowLoopbackWebhooks, "allow-loopback-webhooks", false, "call interpreter webhooks at loopback and link-local addresses, such as those on this machine")
 	f.BoolVar(&s.options.NoMemberEvents, "no-member-events", false, "do not report the warnings of the cluster about what is propagated")
 	f = groups.FlagSet("monitoring")
 	f.StringVar(&s.options.HealthAddress, "health-probe-bind-address", "", "where /healthz and /readyz are served over HTTP, such as :10357 (default: nowhere)")
@@ -81,7 +82,7 @@ func markReloaded(f *pflag.FlagSet) {
 	settings.Reload(f, "v", "cluster-probe-period", "cluster-failure-threshold", "cluster-success-threshold", "degraded-after", "brake-share", "brake-minimum")
 	settings.AtStart(f,
 		"data-dir", "leader-elect", "credential-secret", "bootstrap-kubeconfig", "cluster-kubeconfig", "cluster-context", "cluster-lease-duration",
-		"no-member-events", "health-probe-bind-address", "metrics-bind-address", "pprof-bind-address", "tracing-endpoint",
+		"allow-loopback-webhooks", "no-member-events", "health-probe-bind-address", "metrics-bind-address", "pprof-bind-address", "tracing-endpoint",
 		"tracing-sampling-rate-per-million",
 		"brake-window", // what was counted is in parts of it
 	)

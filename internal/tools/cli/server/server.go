@@ -177,7 +177,7 @@ func encryptionFlags(f *pflag.FlagSet, o *controlplane.Options) {
 
 // memberFlags configure connections to members, and when a member is healthy.
 func memberFlags(f *pflag.FlagSet, o *controlplane.Options, skipped *[]string) {
-	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members at loopback and link-local addresses, such as clusters on this machine")
+	f.BoolVar(&o.Server.AllowLoopbackMembers, "allow-loopback-members", false, "connect to members, and call webhooks, at loopback and link-local addresses, such as those on this machine")
 	f.BoolVar(&o.ShardMembers, "shard-members", false, "of several servers on one etcd cluster, have each connect to a share of the members in Push mode, instead of the leader to all; set it on all of them")
 	f.StringToStringVar(&o.Server.ConversionServices, "conversion-service", nil, "the address of a Service that conversion or interpreter webhooks name, as NAMESPACE/NAME[:PORT]=HOST:PORT (default: looked up by its EndpointSlices; may be given again)")
 	f.StringSliceVar(skipped, "skipped-propagating-namespaces", nil, "regular expressions; namespaces whose whole name matches one stay on the control plane with everything in them, as kube-*, karmada-system, karmada-cluster and karmada-es-* always do")
