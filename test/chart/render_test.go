@@ -71,7 +71,8 @@ func installations() map[string]installation {
 		"LeanAgent": {"karmada-cluster", values{"server": values{"enabled": false}, "agent": values{
 			"enabled": true, "cluster": "near", "bootstrapSecret": "bootstrap", "replicas": 1, "networkPolicy": values{"enabled": false},
 			"nodeSelector": values{"disk": "fast"}, "tolerations": []any{values{"operator": "Exists"}},
-		}, "imagePullSecrets": []any{values{"name": "registry"}}}, "ClusterRole ClusterRoleBinding ConfigMap Deployment Secret ServiceAccount"},
+			"rules": []any{values{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}, "verbs": []any{"get", "list", "watch", "create", "patch", "delete"}}},
+		}, "imagePullSecrets": []any{values{"name": "registry"}}}, "ClusterRole ClusterRoleBinding ConfigMap Deployment Role RoleBinding Secret ServiceAccount"},
 	}
 }
 
@@ -194,6 +195,11 @@ func expectBounded(t *testing.T, pod corev1.PodSpec) {
 	mounted := map[string]bool{}
 	for _, volume := range pod.Volumes {
 		mounted[volume.Name] = true
+	}
+	for _, c := range pod.Containers {
+		if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
+			t.Errorf("the container %s has no bound on its memory: %+v", c.Name, c.Resources)
+		}
 	}
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {

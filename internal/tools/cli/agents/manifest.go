@@ -128,6 +128,7 @@ func (m manifest) deployment() appsv1.DeploymentSpec {
 					LivenessProbe: probe("/healthz"), ReadinessProbe: probe("/readyz"),
 					Resources: corev1.ResourceRequirements{
 						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+						Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 					},
 					SecurityContext: &corev1.SecurityContext{
 						AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),

@@ -1,12 +1,16 @@
 package agents
 
 import (
+	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flagship-k8s/flagship/internal/features/enroll/memberaccount"
 )
@@ -44,5 +48,36 @@ func TestAgentsInAClusterHaveNoFurtherRights(t *testing.T) {
 	}
 	if text, err := m.yaml(); err != nil || strings.Count(string(text), "\n---\n")+1 != kinds {
 		t.Errorf("%d objects are printed as\n%s%v", kinds, text, err)
+	}
+}
+
+// TestTheChartHasTheSameRights: the chart of an agent with bounded rights gives it what the manifest does. The rules are compared as text, since
+// Helm is not linked here: those of each role are lines in braces.
+func TestTheChartHasTheSameRights(t *testing.T) {
+	chart, err := os.ReadFile("../../../../charts/flagship/templates/agent.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("{{ $role | quote }}", "karmada-controller-manager:karmada-far", "{{ $account }}", "karmada-far", "{{ $name }}", "flagship-agent-far").Replace(string(chart))
+	var rendered []rbacv1.PolicyRule
+	for _, line := range regexp.MustCompile(`(?m)^- \{.*verbs: .*\}$`).FindAllString(text, -1) {
+		var rules []rbacv1.PolicyRule
+		if err := yaml.UnmarshalStrict([]byte(line), &rules); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		rendered = append(rendered, rules...)
+	}
+	m := manifest{cluster: "far", account: memberaccount.ControllerOf("far").With(memberaccount.Rights{})}
+	want := memberaccount.Rights{}
+	for _, object := range m.objects() {
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			want = append(want, append(o.Rules, memberaccount.AllRights()...)...)
+		case *rbacv1.Role:
+			want = append(want, o.Rules...)
+		}
+	}
+	if !reflect.DeepEqual(rendered, []rbacv1.PolicyRule(want)) {
+		t.Errorf("the chart has %v\nwant %v", rendered, want)
 	}
 }
