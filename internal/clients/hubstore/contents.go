@@ -18,12 +18,25 @@ const (
 // contents has the templates that were last read or written as a whole. They are kept since three stages need the same version of a
 // template within a second of each change, and each read is a request of more than a millisecond of CPU time. An object in it is never
 // changed.
-type contents struct{ latest *lru.Cache }
+type contents struct {
+	latest *lru.Cache
+	// short returns whether memory is short: nothing is kept then.
+	short func() bool
+}
 
-func newContents() contents { return contents{lru.New(keptContents)} }
+func newContents(short func() bool) contents {
+	if short == nil {
+		short = func() bool { return false }
+	}
+	return contents{lru.New(keptContents), short}
+}
 
 // keep keeps a copy of an object unless a newer one is there.
 func (c contents) keep(ref Ref, obj *unstructured.Unstructured) {
+	if c.short() {
+		c.latest.Clear()
+		return
+	}
 	if before := c.of(ref); before != nil && before.GetUID() == obj.GetUID() && !atLeast(obj.GetResourceVersion(), before.GetResourceVersion()) {
 		return
 	}

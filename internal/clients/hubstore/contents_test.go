@@ -157,6 +157,26 @@ func TestATemplateThatIsGoneIsNotKept(t *testing.T) {
 	})
 }
 
+func TestNothingIsKeptWhileMemoryIsShort(t *testing.T) {
+	onServer(t, func(s *server) {
+		short := false
+		s.store.contents.short = func() bool { return short }
+		s.has("1", "5", "a")
+		s.sees()
+		s.expectRead("a template", "", "a", 1)
+		s.expectRead("one that is kept", "", "a", 0)
+		other := Ref{deploymentKind, "shop", "other"}
+		s.store.contents.keep(other, s.object)
+		short = true
+		s.store.contents.keep(web, s.object)
+		if s.store.contents.of(other) != nil {
+			t.Error("others are kept")
+		}
+		s.expectRead("while memory is short", "", "a", 1)
+		s.expectRead("once more", "", "a", 1)
+	})
+}
+
 func TestLargeTemplatesAreReadEachTime(t *testing.T) {
 	onServer(t, func(s *server) {
 		large := strings.Repeat("x", keptSize)

@@ -28,7 +28,7 @@ import (
 type Discover func(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 
 // Config is what a Store is made of. All fields but Exclude, InUse,
-// Separate and Loop are required.
+// Separate, Short and Loop are required.
 type Config struct {
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
@@ -41,6 +41,9 @@ type Config struct {
 	InUse func(context.Context, schema.GroupResource) bool
 	// Separate are versions whose objects are not those of the preferred version.
 	Separate []schema.GroupVersion
+	// Short returns whether the process is short of memory: no contents are kept then. Nil: it never is. It is a function because the
+	// process measures it.
+	Short func() bool
 	// Loop is the one that reads kinds and handles events. Nil: one that nothing measures.
 	Loop *controlloop.Loop
 }
@@ -97,7 +100,7 @@ func New(config Config) *Store {
 		used:        make(chan struct{}, 1),
 		catalog:     newCatalog(nil, nil, nil, nil, nil),
 		deleted:     lru.New(keptDeletions),
-		contents:    newContents(),
+		contents:    newContents(config.Short),
 		watches:     map[schema.GroupVersionKind]*watch{},
 	}
 	loop.WaitsFor("templates", s.synced)

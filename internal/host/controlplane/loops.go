@@ -58,6 +58,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/remote"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/interpreter"
+	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/host/preview"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
@@ -250,7 +251,7 @@ func (h *components) setupPreview(server *apiserver.Server, synced <-chan struct
 			Versions: server.Versions(), MayStore: h.limiter.CheckWork, TokenKey: server.TokenKeyID(), Clock: h.options.Clock,
 		},
 		Evict: h.options.tuned.Evict(), Brake: h.options.tuned.Brake(), Author: previews.AsAuthor(h.asUser), Members: answers.ThroughProxy(h.asUser),
-		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced,
+		Manager: h.fleet.ControlPlane().Manager(), Mapper: h.mgr.GetRESTMapper(), Synced: synced, Short: memory.Short,
 	}
 	h.offer(func() { h.options.previewer.Store(previewer) })
 }
@@ -330,7 +331,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	}
 	templates := hubstore.New(hubstore.Config{
 		Metadata: meta, Dynamic: dyn, Clock: o.Clock, Separate: []schema.GroupVersion{resourcev1alpha2.GroupVersion}, InUse: server.InUse,
-		Exclude: o.excludes, Loop: o.loops.Loop("template"),
+		Exclude: o.excludes, Short: memory.Short, Loop: o.loops.Loop("template"),
 		Discover: func(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 			return discovery.ServerGroupsAndResources(kube.Discovery())
 		},

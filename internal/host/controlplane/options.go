@@ -36,6 +36,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/leader"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane/usersfirst"
+	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
@@ -169,7 +170,7 @@ func (o Options) complete() Options {
 		HoldsCredential: o.lookups.holdsCredential,
 	})
 	o.metrics, o.termMetrics = prometheus.NewRegistry(), &atomic.Pointer[prometheus.Registry]{}
-	o.Server.Search = searchserver.Config{Metrics: o.metrics, Registries: func() searchserver.Registries {
+	o.Server.Search = searchserver.Config{Metrics: o.metrics, Short: memory.Short, Registries: func() searchserver.Registries {
 		if registries := o.registries.Load(); registries != nil {
 			return registries
 		}

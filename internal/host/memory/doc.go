@@ -1,2 +1,3 @@
-// Package memory keeps a process small: how eagerly garbage is collected follows how much is allocated.
+// Package memory keeps a process small, and within the limit of its cgroup: how eagerly garbage is collected follows how much is allocated, and
+// near the limit it says that memory is short.
 package memory

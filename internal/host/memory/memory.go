@@ -43,8 +43,8 @@ const (
 )
 
 // Adapt keeps the process small without starving it: how eagerly garbage is collected follows how much is going on,
-// and what a burst took is given back after it, until the context ends or stop is called, which waits for the end. It sets the ratio and no limit: a process whose live memory comes near a
-// limit collects without end. Whoever sets GOGC or GOMEMLIMIT has decided otherwise.
+// and what a burst took is given back after it, until the context ends or stop is called, which waits for the end. Whoever sets GOGC or
+// GOMEMLIMIT has decided otherwise. A cgroup with a limit gives the process one, and Short says when it is near.
 func Adapt(ctx context.Context) (stop func()) {
 	return start(ctx, func(ctx context.Context) { adapt(ctx, memoryLook, busyRate, growth) })
 }
@@ -80,7 +80,9 @@ func start(ctx context.Context, run func(context.Context)) (stop func()) {
 // adapt reads every period what happens, and lets the heap outgrow what is live by as much as growth returns for it, in bytes. A process that
 // allocates more than rate, in bytes a second, is busy.
 func adapt(ctx context.Context, period time.Duration, rate float64, growth func(live int64, busy, long bool) int64) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	limit := setLimit(os.DirFS("/"))
+	decided := os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != ""
+	if decided && limit >= noLimit {
 		return
 	}
 	samples := []metrics.Sample{
@@ -101,6 +103,7 @@ func adapt(ctx context.Context, period time.Duration, rate float64, growth func(
 	_, before, _ := read()
 	for {
 		live, allocated, roots := read()
+		short.Store(live+roots > limit/100*shortShare)
 		if float64(allocated-before) > rate*period.Seconds() {
 			lastBusy, toRelease = time.Now(), due
 			busyFor = min(busyFor+period, 2*longAfter)
@@ -110,11 +113,11 @@ func adapt(ctx context.Context, period time.Duration, rate float64, growth func(
 		before = allocated
 		busy := time.Since(lastBusy) < busyLasts && time.Since(began) > startLasts
 		// Changing the ratio stops the world for a moment, so small differences do not count.
-		if want := percentOf(growth(live, busy, busyFor > longAfter), live+roots); want < percent*9/10 || want > percent*11/10 {
+		if want := percentOf(growth(live, busy, busyFor > longAfter), live+roots); !decided && (want < percent*9/10 || want > percent*11/10) {
 			percent = want
 			debug.SetGCPercent(percent)
 		}
-		if len(toRelease) > 0 && time.Since(lastBusy) >= toRelease[0] {
+		if !decided && len(toRelease) > 0 && time.Since(lastBusy) >= toRelease[0] {
 			toRelease = toRelease[1:]
 			debug.FreeOSMemory()
 		}

@@ -31,6 +31,8 @@ const (
 	memberConcurrency = 8
 	// requestPatience is how long a request but a watch may take, as long as one to an API server.
 	requestPatience = time.Minute
+	// shortSeconds is when a client sends a request again that was refused because memory is short.
+	shortSeconds = 10
 	// metadataOnly is how a member is asked for as little as possible.
 	metadataOnly = "application/json;as=PartialObjectMetadata%s;g=meta.k8s.io;v=v1"
 )

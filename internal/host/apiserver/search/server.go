@@ -49,6 +49,9 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Clock measures how long lists wait for members; nil is the real one.
 	Clock clock.PassiveClock
+	// Short returns whether the process is short of memory: requests that read members are refused then. Nil: it never is. It is a function
+	// because the process measures it.
+	Short func() bool
 }
 
 // Server serves the search API. Make one with New.
@@ -61,6 +64,7 @@ type Server struct {
 	watches  prometheus.Gauge
 	waits    *waits.Waits
 	budget   *budget.Budget
+	short    func() bool
 	// patience is how long a member may take to answer.
 	patience time.Duration
 	// pause is how long a watch of a member that failed is not begun again, at first.
@@ -77,7 +81,7 @@ func New(config Config, process func() *inprocess.Transport) *Server {
 		config.Clock = clock.RealClock{}
 	}
 	s := &Server{
-		registries: registries, process: process, waits: waits.New(config.Clock), budget: &budget.Budget{}, patience: memberPatience, pause: time.Second,
+		registries: registries, process: process, waits: waits.New(config.Clock), budget: &budget.Budget{}, short: config.Short, patience: memberPatience, pause: time.Second,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_search_requests_total", Help: "Requests to the search API that read or write members, by verb.",
 		}, []string{"verb"}),
@@ -199,6 +203,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 // bounded answers a request with a share of the budget, which a request that lasts ends itself. Every other request has a deadline, for the
 // client, too: one that does not read would keep its share.
 func (c *call) bounded(ctx context.Context, answer func(context.Context) error) (err error) {
+	if c.short != nil && c.short() {
+		return apierrors.NewTooManyRequests("the control plane is short of memory, and reads no members for the search API: send the request again later", shortSeconds)
+	}
 	if c.share, err = c.budget.Begin(budget.Tenant(c.caller.GetName()), min(len(c.clusters), memberConcurrency)); err != nil {
 		return err
 	}

@@ -38,6 +38,8 @@ const (
 	maxDryRuns, dryRunsAtOnce = 100, 8
 	// dryRunPatience is how long one of them may take: an admission webhook of the member may take 10 s by default.
 	dryRunPatience = 12 * time.Second
+	// shortSeconds is when a client asks again that was refused because memory is short.
+	shortSeconds = 10
 )
 
 // Previewer answers Previews. All exported fields are required.
@@ -56,6 +58,8 @@ type Previewer struct {
 	Mapper  meta.RESTMapper
 	// Synced is closed when the caches are filled.
 	Synced <-chan struct{}
+	// Short returns whether the process is short of memory: no preview is made then, which copies what it changes.
+	Short func() bool
 }
 
 // AsAuthor returns clients of the control plane that send each request as an author.
@@ -76,6 +80,9 @@ func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec,
 	case <-p.Synced:
 	default:
 		return status, apierrors.NewServiceUnavailable("the control plane is starting")
+	}
+	if p.Short() {
+		return status, apierrors.NewTooManyRequests("the control plane is short of memory, so that it makes no previews: send the request again later", shortSeconds)
 	}
 	ctx, cancel := context.WithTimeout(ctx, previewPatience)
 	defer cancel()
