@@ -30,13 +30,15 @@ var mayImport = map[string][]string{
 	"clients/endpointslices": {"clients/member", "clients/hubclient", "knowledge"},
 	"knowledge":              {},
 	// Rules are for the clusters that an affinity selects, as placements are.
-	"knowledge/override": {"knowledge/affinity"},
+	"knowledge/override": {"knowledge/affinity", "knowledge/bounds"},
 	// It combines packages of its layer, for kinds that are not the same in every cluster.
 	"knowledge/conversion": {"knowledge/capacity", "knowledge/interpret"},
 	// An event handler that panicked is called again as an object is reconciled again that failed.
 	"knowledge/controlloop": {"knowledge/backoff"},
-	// What waits for a webhook does not count among the reconciles that compute; counters of reports have the bounds of all reports.
-	"knowledge/interpret": {"knowledge/controlloop", "knowledge/reports"},
+	// What waits for a webhook does not count among the reconciles that compute; counters of reports have the bounds of all reports. The
+	// numbers of all bounds are in one list.
+	"knowledge/interpret": {"knowledge/controlloop", "knowledge/reports", "knowledge/bounds"},
+	"knowledge/reports":   {"knowledge/bounds"},
 	// Its steps are made of their reasons.
 	"knowledge/explain": {"knowledge/backoff", "knowledge/policy", "knowledge/override", "knowledge/ownership"},
 	// The claims of policies are no part of a revision.

@@ -20,6 +20,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -33,7 +34,7 @@ func tooLarge(all int, cut ...string) func(*workv1alpha2.ResourceBinding) error 
 			if item.Status == nil {
 				return fmt.Errorf("cluster %s has not reported", item.ClusterName)
 			}
-			if len(item.Status.Raw) > reports.MaxStatusBytes {
+			if len(item.Status.Raw) > bounds.MaxStatusBytes {
 				return fmt.Errorf("the status of cluster %s has %d bytes", item.ClusterName, len(item.Status.Raw))
 			}
 			for _, name := range cut {
@@ -125,7 +126,7 @@ func agentOf(t *testing.T, hub *fleettest.Cluster, name string) *fleettest.Clust
 		cluster.Status.NodeSummary = &clusterv1alpha1.NodeSummary{TotalNum: 1 << 30, ReadyNum: 1 << 30}
 		return agent.Status().Update(t.Context(), cluster)
 	})
-	if n := cluster.Status.NodeSummary.TotalNum; n > reports.MaxNodes {
+	if n := cluster.Status.NodeSummary.TotalNum; n > bounds.MaxNodes {
 		t.Errorf("cluster %s has %d nodes", name, n)
 	}
 	return agent

@@ -8,26 +8,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
-// What one member may have recorded and carried to others. API servers allow a slice 1,000 endpoints; controllers make slices of a hundred.
 const (
 	// MaxSlices is how many slices of one Service of a member are recorded.
-	MaxSlices = 100
-	// MaxSliceBytes is the size of the manifest of a slice: with 1,000 endpoints it has about 200 kB.
-	MaxSliceBytes = 256 << 10
-
-	maxEndpoints, maxAddresses, maxPorts, maxZoneLength = 1000, 100, 100, 63
+	MaxSlices     = 100
+	maxZoneLength = 63
 )
 
 // Check returns why a slice of a member is not recorded and carried to others; nil if it is. An API server checks the same of the slices
 // that it stores; but what a member or its agent sends need not come from one.
 func Check(slice *discoveryv1.EndpointSlice) error {
 	switch n := len(slice.Endpoints); {
-	case n > maxEndpoints:
-		return fmt.Errorf("it has %d endpoints, and may have %d", n, maxEndpoints)
-	case len(slice.Ports) > maxPorts:
-		return fmt.Errorf("it has %d ports, and may have %d", len(slice.Ports), maxPorts)
+	case n > bounds.MaxEndpoints:
+		return fmt.Errorf("it has %d endpoints, and may have %d", n, bounds.MaxEndpoints)
+	case len(slice.Ports) > bounds.MaxPorts:
+		return fmt.Errorf("it has %d ports, and may have %d", len(slice.Ports), bounds.MaxPorts)
 	case len(validation.IsDNS1123Subdomain(slice.Name)) > 0:
 		return errors.New("its name is not one that a slice can have")
 	}
@@ -65,8 +63,8 @@ func checkPort(port *discoveryv1.EndpointPort) error {
 
 func checkEndpoint(kind discoveryv1.AddressType, e *discoveryv1.Endpoint) error {
 	switch n := len(e.Addresses); {
-	case n == 0 || n > maxAddresses:
-		return fmt.Errorf("it has %d addresses, and may have 1 to %d", n, maxAddresses)
+	case n == 0 || n > bounds.MaxAddresses:
+		return fmt.Errorf("it has %d addresses, and may have 1 to %d", n, bounds.MaxAddresses)
 	case e.Hostname != nil && len(validation.IsDNS1123Label(*e.Hostname)) > 0:
 		return errors.New("the host name is no DNS label")
 	case e.Zone != nil && (len(*e.Zone) > maxZoneLength || len(validation.IsValidLabelValue(*e.Zone)) > 0):

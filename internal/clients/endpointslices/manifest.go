@@ -12,6 +12,7 @@ import (
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // TypeMeta is the type of a slice; objects of typed clients lack it.
@@ -96,8 +97,8 @@ func Encode(slice *discoveryv1.EndpointSlice) ([]byte, error) {
 // DecodeRecord returns the slice of a record, reduced to what project keeps. A member's agent writes its records itself, so that nothing in
 // one is certain.
 func DecodeRecord(raw []byte, project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
-	if len(raw) > MaxSliceBytes {
-		return nil, fmt.Errorf("an EndpointSlice has %d bytes, and may have %d", len(raw), MaxSliceBytes)
+	if len(raw) > bounds.MaxSliceBytes {
+		return nil, fmt.Errorf("an EndpointSlice has %d bytes, and may have %d", len(raw), bounds.MaxSliceBytes)
 	}
 	slice, err := Decode(raw)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // full is a slice with everything in it.
@@ -146,7 +147,7 @@ func TestRecordsAreReduced(t *testing.T) {
 		"it came from elsewhere":    func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = dispatchedManagers[0] },
 		"an address of the machine": func(s *discoveryv1.EndpointSlice) { s.Endpoints[1].Addresses = []string{"::1"} },
 		"many bytes": func(s *discoveryv1.EndpointSlice) {
-			s.Annotations = map[string]string{"a": strings.Repeat("x", MaxSliceBytes)}
+			s.Annotations = map[string]string{"a": strings.Repeat("x", bounds.MaxSliceBytes)}
 		},
 	} {
 		wrong := full()

@@ -70,7 +70,7 @@ func NewSlices(project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSli
 		if Check(wanted) == nil {
 			raw, err = Encode(wanted)
 		}
-		if len(raw) > MaxSliceBytes {
+		if len(raw) > bounds.MaxSliceBytes {
 			raw = nil
 		}
 		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}

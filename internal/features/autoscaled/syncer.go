@@ -16,9 +16,9 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // syncer sets the replicas of templates to what their members have. It reconciles one binding at a time.
@@ -67,24 +67,20 @@ func (s *syncer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// MaxFollowed bounds how many replicas a template follows in one cluster, where no autoscaler on the control plane has a bound: a cluster
-// of the size that Kubernetes supports runs some tens of thousands of pods beside those of the system.
-const MaxFollowed = 10_000
-
-// bounds are how many replicas the template follows in one cluster.
-type bounds struct {
+// extent is how many replicas the template follows in one cluster.
+type extent struct {
 	least, most int32
 	// scaled is true if they are those of autoscalers. What a member reports beyond these is no number that an autoscaler chose.
 	scaled bool
 }
 
 // allowed returns the bounds of the autoscalers that are propagated: a member reports what it wants.
-func (s *syncer) allowed(ctx context.Context, ref hubstore.Ref) (bounds, error) {
+func (s *syncer) allowed(ctx context.Context, ref hubstore.Ref) (extent, error) {
 	list, err := s.hpas(ctx, ref)
 	if err != nil {
-		return bounds{}, fmt.Errorf("listing the autoscalers of %s: %w", ref, err)
+		return extent{}, fmt.Errorf("listing the autoscalers of %s: %w", ref, err)
 	}
-	b := bounds{least: 1, most: MaxFollowed}
+	b := extent{least: 1, most: bounds.MaxFollowed}
 	for i := range list {
 		hpa := &list[i]
 		if hpa.DeletionTimestamp != nil || !policy.IsClaimed(hpa) {
@@ -94,13 +90,13 @@ func (s *syncer) allowed(ctx context.Context, ref hubstore.Ref) (bounds, error) 
 		if b.scaled {
 			least, most = min(least, b.least), max(most, b.most)
 		}
-		b = bounds{least: max(least, 1), most: most, scaled: true}
+		b = extent{least: max(least, 1), most: most, scaled: true}
 	}
 	return b, nil
 }
 
 // of returns how many of the replicas that a cluster reports count, or an error if nothing is known of how many there may be.
-func (b bounds) of(cluster string, reported int64) (int64, error) {
+func (b extent) of(cluster string, reported int64) (int64, error) {
 	if !b.scaled && reported > int64(b.most) {
 		return 0, fmt.Errorf("cluster %s reports %d replicas: of a template without a propagated HorizontalPodAutoscaler at most %d are followed", cluster, reported, b.most)
 	}
@@ -126,7 +122,7 @@ func reportOf(item *workv1alpha2.AggregatedStatusItem) (r report, ok bool) {
 // observed returns how many replicas the members have together. It is settled if the scheduler and every member have followed the
 // generation of the template, nothing moves, and no member is rolling out or scaling: then an autoscaler alone changes it. None at all
 // is no number that an autoscaler chooses, so it does not count. A number beyond the bounds counts as the bound, or is an error.
-func observed(binding *workv1alpha2.ResourceBinding, generation int64, allowed bounds) (total int32, settled bool, err error) {
+func observed(binding *workv1alpha2.ResourceBinding, generation int64, allowed extent) (total int32, settled bool, err error) {
 	if binding.Status.SchedulerObservedGeneration != binding.Generation || len(binding.Spec.GracefulEvictionTasks) > 0 || len(binding.Spec.Clusters) == 0 {
 		return 0, false, nil
 	}
@@ -152,7 +148,7 @@ func observed(binding *workv1alpha2.ResourceBinding, generation int64, allowed b
 		}
 		sum += counted
 	}
-	if sum > reports.MaxReplicas {
+	if sum > bounds.MaxReplicas {
 		return 0, false, fmt.Errorf("the clusters report %d replicas together, more than a template may have", sum)
 	}
 	return int32(sum), divided == int64(binding.Spec.Replicas), nil

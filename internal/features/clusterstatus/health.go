@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // smoother turns single observations of readiness into the condition to publish: a change counts when it has lasted for a
@@ -23,7 +23,7 @@ type smoother struct {
 
 // see takes one observation.
 func (s *smoother) see(c metav1.Condition, now time.Time) {
-	c.Message = reports.Text(c.Message, reports.MaxMessageBytes)
+	c.Message = bounds.Cut(c.Message, bounds.MessageBytes)
 	s.seen = c
 	if s.published.Status == "" || c.Status == s.published.Status {
 		s.since = time.Time{}

@@ -16,6 +16,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
@@ -221,7 +222,7 @@ func TestRecordsCountForTheirCluster(t *testing.T) {
 		w.Namespace, w.Labels = workv1alpha1.ExecutionNamespace(cluster), map[string]string{workv1alpha1.EventsRecordLabel: "true"}
 		return w
 	}
-	l.workChanged(nil, record("eu", MaxRecordBytes), true)
+	l.workChanged(nil, record("eu", bounds.MaxRecordBytes), true)
 	if usage, _, _ := l.of("shop"); usage != (Usage{}) {
 		t.Errorf("records count for namespace shop: %+v", usage)
 	}
@@ -237,8 +238,8 @@ func TestRecordsCountForTheirCluster(t *testing.T) {
 	if err := l.CheckRecord(nil, record("us", 10)); err != nil {
 		t.Errorf("another cluster has that bound, too: %v", err)
 	}
-	l.workChanged(record("eu", MaxRecordBytes), nil, false)
-	for range MaxRecords {
+	l.workChanged(record("eu", bounds.MaxRecordBytes), nil, false)
+	for range bounds.MaxRecords {
 		l.workChanged(nil, record("eu", 10), false)
 	}
 	if err := l.CheckRecord(nil, record("eu", 10)); err == nil {

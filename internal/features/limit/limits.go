@@ -9,28 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-)
-
-// Defaults of Limits. The size is an eighth of the default quota of the embedded etcd; 200,000 objects are as large if they
-// have 5 kB each.
-const (
-	DefaultObjects = 200_000
-	DefaultBytes   = 1 << 30
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // Limits are how much may be stored for a namespace.
 type Limits struct {
-	// Objects is a number of objects, Works included. 0 means DefaultObjects in the configuration of a control plane; a negative
+	// Objects is a number of objects, Works included. 0 means bounds.DefaultObjects in the configuration of a control plane; a negative
 	// number is no limit.
 	Objects int64
-	// Bytes is a number of bytes of storage, Works included. 0 means DefaultBytes in the configuration of a control plane; a
+	// Bytes is a number of bytes of storage, Works included. 0 means bounds.DefaultBytes in the configuration of a control plane; a
 	// negative number is no limit.
 	Bytes int64
 }
 
 // or returns the limits with those that are missing as in defaults.
 func (l Limits) or(defaults Limits) Limits {
-	return Limits{cmp.Or(l.Objects, defaults.Objects, DefaultObjects), cmp.Or(l.Bytes, defaults.Bytes, DefaultBytes)}
+	return Limits{cmp.Or(l.Objects, defaults.Objects, bounds.DefaultObjects), cmp.Or(l.Bytes, defaults.Bytes, bounds.DefaultBytes)}
 }
 
 // ValidateAnnotations checks the annotations of a Namespace that hold its limits.

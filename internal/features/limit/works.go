@@ -5,7 +5,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // NamespaceOf is the namespace that a Work counts for: that of its binding; "" if it has none. Agents write the annotations of records,
@@ -31,15 +31,8 @@ func SizeOf(work *workv1alpha1.Work) int64 {
 			reported += len(status.Raw)
 		}
 	}
-	return size + int64(min(reported, reports.MaxStatusBytes))
+	return size + int64(min(reported, bounds.MaxStatusBytes))
 }
-
-// Bounds of what is recorded of one member, beside the Works for it: of its Services and EndpointSlices, and its warnings. A thousand
-// exported Services with a hundred endpoints each have 3,000 records and 20 MB.
-const (
-	MaxRecords     = 5000
-	MaxRecordBytes = 32 << 20
-)
 
 // CheckRecord returns an error if a record of a member must not be created or made larger. It counts for its execution namespace,
 // whatever its annotations are. A member that is at its bound can still record less.
@@ -50,10 +43,10 @@ func (l *Limiter) CheckRecord(before, after *workv1alpha1.Work) error {
 	switch {
 	case !known:
 		return nil
-	case before == nil && usage.Objects >= MaxRecords:
-		return fmt.Errorf("TooLarge: of one cluster the control plane stores %d records of Services, EndpointSlices and events, and no more", MaxRecords)
-	case usage.Bytes >= MaxRecordBytes && (before == nil || SizeOf(after) > SizeOf(before)):
-		return fmt.Errorf("TooLarge: of one cluster the control plane stores %d bytes of records of Services, EndpointSlices and events, and no more", MaxRecordBytes)
+	case before == nil && usage.Objects >= bounds.MaxRecords:
+		return bounds.TooManyRecords(fmt.Sprintf("%d records", bounds.MaxRecords))
+	case usage.Bytes >= bounds.MaxRecordBytes && (before == nil || SizeOf(after) > SizeOf(before)):
+		return bounds.TooManyRecords(fmt.Sprintf("%d bytes of records", bounds.MaxRecordBytes))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/exposure"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // serviceState is everything that the status of one MultiClusterService is computed from.
@@ -156,9 +156,9 @@ func ingressOf(item workv1alpha2.AggregatedStatusItem) []corev1.LoadBalancerIngr
 		return nil
 	}
 	points := slices.DeleteFunc(status.LoadBalancer.Ingress, func(p corev1.LoadBalancerIngress) bool {
-		return len(p.IP) > reports.MaxNameBytes || len(p.Hostname) > reports.MaxNameBytes
+		return len(p.IP) > bounds.NameBytes || len(p.Hostname) > bounds.NameBytes
 	})
-	return points[:min(len(points), reports.MaxEntryPoints)]
+	return points[:min(len(points), bounds.MaxEntryPoints)]
 }
 
 // dispatchedCondition is the condition of the endpoints; nil if none are exchanged.

@@ -56,11 +56,13 @@ type Accounts struct {
 	mu       sync.Mutex
 	accounts map[string]*Account
 	excess   map[string]string
+	// refused has the objects of NoteObject that were refused, by what they are.
+	refused map[string]map[string]bool
 }
 
 // NewAccounts returns the accounts of a member that has nothing.
 func NewAccounts() *Accounts {
-	return &Accounts{accounts: map[string]*Account{}, excess: map[string]string{}}
+	return &Accounts{accounts: map[string]*Account{}, excess: map[string]string{}, refused: map[string]map[string]bool{}}
 }
 
 // Of is the account of a row of Rows. Most, if it is not nil, is the bound in place of that of the row.
@@ -105,6 +107,30 @@ func (a *Accounts) Note(watch string, err error) {
 	a.mu.Unlock()
 	if news && changed != nil {
 		changed()
+	}
+}
+
+// NoteObject records what became of one object of a member that is stored on the control plane: with a TooMuchError the member has too much of
+// what the objects are, until none of them is refused any more.
+func (a *Accounts) NoteObject(what, object string, err error) {
+	if a == nil || err != nil && !IsTooMuch(err) {
+		return
+	}
+	a.mu.Lock()
+	objects := a.refused[what]
+	if err == nil {
+		delete(objects, object)
+	} else {
+		if objects == nil {
+			objects = map[string]bool{}
+			a.refused[what] = objects
+		}
+		objects[object] = true
+	}
+	some := len(objects) > 0
+	a.mu.Unlock()
+	if err != nil || !some {
+		a.Note(what, err)
 	}
 }
 

@@ -209,6 +209,21 @@ func TestAnAccount(t *testing.T) {
 	if got := accounts.Excess(); changes != 2 || len(got) != 0 {
 		t.Errorf("%d changes, %q", changes, got)
 	}
+	refusal := OfRecord(fmt.Errorf("creating Work a: %w", errors.New("works \"a\" is forbidden: "+TooManyRecords("7 records").Error())))
+	for _, c := range []struct {
+		object string
+		err    error
+		excess int
+	}{{"a", refusal, 1}, {"b", refusal, 1}, {"a", nil, 1}, {"b", errors.New("another failure"), 1}, {"b", nil, 0}, {"c", nil, 0}} {
+		accounts.NoteObject("records", c.object, c.err)
+		if got := accounts.Excess(); len(got) != c.excess {
+			t.Errorf("after %s with %v: %q", c.object, c.err, got)
+		}
+	}
+	if err := OfRecord(io.EOF); err != io.EOF || OfRecord(nil) != nil || !IsTooMuch(refusal) {
+		t.Errorf("another error becomes %v", err)
+	}
+	(*Accounts)(nil).NoteObject("records", "a", refusal)
 	(*Account)(nil).Add(Amount{1, 1})
 	(*Accounts)(nil).Note("a", full)
 	if err := (*Account)(nil).Check(Amount{1, 1}, Amount{}); err != nil {
@@ -220,6 +235,16 @@ func TestTextsAreCut(t *testing.T) {
 	long := strings.Repeat("ä", MessageBytes)
 	if got := Message(long); len(got) > MessageBytes || !strings.HasSuffix(got, "ä…") {
 		t.Errorf("%d bytes, ending with %q", len(got), got[len(got)-6:])
+	}
+	for text, want := range map[string]string{"short": "short", "éééééééé": "éé…", "12345678": "12345678", "123456789": "12345…"} {
+		if got := Cut(text, 8); got != want {
+			t.Errorf("%s becomes %q, want %q", text, got, want)
+		}
+	}
+	for _, most := range []int{0, 1, 3} {
+		if got := Cut("12345678", most); got != "" {
+			t.Errorf("of %d bytes %q is left", most, got)
+		}
 	}
 	cause := errors.New(long)
 	if got := Error(fmt.Errorf("failed: %w", cause)); len(got.Error()) > MessageBytes || !errors.Is(got, cause) {

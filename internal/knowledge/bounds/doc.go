@@ -2,6 +2,6 @@
 //
 // In: bytes of members, and what is kept of them.
 // Out: a [TooMuchError] beyond a bound; the list of all bounds ([Rows]), which docs/security.md shows.
-// Owns: the numbers of every bound on what a member sends.
+// Owns: the numbers of every bound on what members, their agents and tenants send.
 // Never: connects to anything.
 package bounds

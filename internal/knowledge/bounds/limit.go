@@ -65,6 +65,25 @@ func IsTooMuch(err error) bool {
 
 func tooMuch(format string, args ...any) error { return &TooMuchError{fmt.Sprintf(format, args...)} }
 
+// tooManyRecords begins the refusal of a record.
+const tooManyRecords = "TooLarge: of one cluster the control plane stores "
+
+// TooManyRecords is the error for a record of a member beyond MaxRecords or MaxRecordBytes.
+func TooManyRecords(most string) error {
+	return tooMuch(tooManyRecords+"%s of Services, EndpointSlices and events, and no more", most)
+}
+
+// OfRecord returns a TooMuchError for what the control plane answered to the write of a record that was one too many, and any other error as it
+// is: the answer is text.
+func OfRecord(err error) error {
+	if err != nil {
+		if _, why, found := strings.Cut(err.Error(), tooManyRecords); found {
+			return tooMuch("%s%s", tooManyRecords, why)
+		}
+	}
+	return err
+}
+
 // MessageBytes is how much of a text of a member is passed on.
 const MessageBytes = 2 << 10
 
@@ -75,12 +94,16 @@ const FailureTextBytes = 64 << 10
 // Message cuts a text of a member, at the end of a character.
 func Message(text string) string { return Cut(text, MessageBytes) }
 
-// Cut cuts a text to a number of bytes, at least four, at the end of a character. A text that was cut ends with an ellipsis.
+// Cut cuts a text to a number of bytes, at the end of a character. A text that was cut ends with an ellipsis; nothing is left where that has no
+// place.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
 	end := most - len("…")
+	if end <= 0 {
+		return ""
+	}
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

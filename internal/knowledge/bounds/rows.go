@@ -198,15 +198,15 @@ var (
 	}
 )
 
-// Rows are all bounds, in the order of docs/security.md. What agents write to the control plane belongs below what they answer.
+// Rows are all bounds, in the order of docs/security.md.
 func Rows() []Row {
-	return []Row{
+	return append([]Row{
 		Object, Page, Discovery, Document, Failure, Headers, Slow, Fast, Readiness, Identity, Event,
 		Managed, Nodes, Pods, DeviceClasses, ResourceSlices, ResourceClaims, Exports, Services, EndpointSlices, Namespaces, Events,
 		Kinds, ResourceNames,
 		Searched,
 		DriftAnswer,
-	}
+	}, parties()...)
 }
 
 // Markdown is the table of all bounds.

@@ -6,25 +6,16 @@ import (
 	"strings"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
-// What the overriders of all policies may do to one object for one cluster. A policy has a place for thirty thousand edits and an object one for a
-// hundred thousand values, so that edits which each pass over the object would take minutes of a processor for each cluster.
-const (
-	// maxSteps is in steps of about 50 ns: a value that is compared, or some bytes of a document that are parsed. A hundred edits of an object
-	// of 100 kB take a hundredth of it.
-	maxSteps = 1 << 24
-	// maxWritten is in bytes of values that are written into the object.
-	maxWritten = 2 * workv1alpha1.MaxManifestBytes
-	// maxYAMLValues is how many values a YAML document may have: each takes 300 bytes of memory while the document is edited.
-	maxYAMLValues = 400_000
-)
-
-// Errors of what exceeds these. They end with what to do.
+// Errors of what exceeds the budget of the overriders of all policies for one object and one cluster. A policy has a place for thirty thousand edits
+// and an object one for a hundred thousand values, so that edits which each pass over the object would take minutes of a processor for each
+// cluster. The errors end with what to do.
 var (
-	errSteps   = fmt.Errorf("the edits of this object take more than %d steps: use fewer edits, or a smaller object", maxSteps)
-	errWritten = fmt.Errorf("the edits write more than %d bytes into the object: write less", maxWritten)
-	errValues  = fmt.Errorf("the YAML document has more than %d values: divide it", maxYAMLValues)
+	errSteps   = fmt.Errorf("the edits of this object take more than %d steps: use fewer edits, or a smaller object", bounds.MaxSteps)
+	errWritten = fmt.Errorf("the edits write more than %d bytes into the object: write less", bounds.MaxWrittenBytes)
+	errValues  = fmt.Errorf("the YAML document has more than %d values: divide it", bounds.MaxYAMLValues)
 	errLarge   = fmt.Errorf("the edited document has more than %d bytes: divide it, or use fewer aliases", workv1alpha1.MaxManifestBytes)
 	errCycle   = errors.New("an anchor of the YAML document contains itself")
 )
@@ -32,7 +23,7 @@ var (
 // budget is what is left for the edits of one object for one cluster.
 type budget struct{ steps, bytes int }
 
-func newBudget() *budget { return &budget{steps: maxSteps, bytes: maxWritten} }
+func newBudget() *budget { return &budget{steps: bounds.MaxSteps, bytes: bounds.MaxWrittenBytes} }
 
 // step takes steps off. They are taken before they are made, where their number is known by then.
 func (b *budget) step(n int) error {
@@ -66,13 +57,13 @@ func valuesIn(value any) int {
 	return n
 }
 
-// checkValues refuses text of YAML or JSON that may have more values than maxYAMLValues: none begins without one of these characters before it.
+// checkValues refuses text of YAML or JSON that may have more values than bounds.MaxYAMLValues: none begins without one of these characters before it.
 func checkValues(text string) error {
 	n := 1
 	for _, mark := range []string{"\n", ",", ":", "[", "{", "-", "?"} {
 		n += strings.Count(text, mark)
 	}
-	if n > maxYAMLValues {
+	if n > bounds.MaxYAMLValues {
 		return errValues
 	}
 	return nil

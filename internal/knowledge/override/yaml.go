@@ -12,6 +12,7 @@ import (
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // yamlDocument is a document's syntax tree, not its value: what is not edited keeps its order, its notation and its comments.
@@ -32,7 +33,7 @@ func (d *yamlDocument) run(b *budget, op operation) error {
 	}
 	value := &yaml.Node{}
 	if op.operator != policyv1alpha1.OverriderOpRemove {
-		if d.added += valuesIn(op.value); d.added > maxYAMLValues {
+		if d.added += valuesIn(op.value); d.added > bounds.MaxYAMLValues {
 			return errValues
 		}
 		if err := value.Encode(op.value); err != nil {
@@ -127,7 +128,7 @@ func (e expansion) of(node *yaml.Node) (extent, error) {
 		switch {
 		case total.bytes > workv1alpha1.MaxManifestBytes:
 			return extent{}, errLarge
-		case total.values > maxYAMLValues:
+		case total.values > bounds.MaxYAMLValues:
 			return extent{}, errValues
 		}
 	}

@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // Cluster bounds, in place, what is reported of a member in the status of its Cluster. Times of conditions are not after now. Kinds that
 // are left out show in the condition CompleteAPIEnablements.
 func Cluster(status *clusterv1alpha1.ClusterStatus, now time.Time) {
-	status.KubernetesVersion = Text(status.KubernetesVersion, MaxNameBytes)
-	status.Conditions = conditions(status.Conditions, MaxClusterConditions, now)
+	status.KubernetesVersion = bounds.Cut(status.KubernetesVersion, bounds.NameBytes)
+	status.Conditions = conditions(status.Conditions, bounds.MaxClusterConditions, now)
 	var omitted string
 	if status.APIEnablements, omitted = Enablements(status.APIEnablements); omitted != "" {
 		meta.SetStatusCondition(&status.Conditions, clusterv1alpha1.APIEnablementsPartial(omitted))
@@ -29,28 +30,28 @@ func Cluster(status *clusterv1alpha1.ClusterStatus, now time.Time) {
 // Summaries bounds, in place, the numbers in the status of a Cluster.
 func Summaries(status *clusterv1alpha1.ClusterStatus) {
 	if nodes := status.NodeSummary; nodes != nil {
-		nodes.TotalNum = min(max(nodes.TotalNum, 0), MaxNodes)
+		nodes.TotalNum = min(max(nodes.TotalNum, 0), bounds.MaxNodes)
 		nodes.ReadyNum = min(max(nodes.ReadyNum, 0), nodes.TotalNum)
 	}
 	if sum := status.ResourceSummary; sum != nil {
 		for _, list := range []*corev1.ResourceList{&sum.Allocatable, &sum.Allocating, &sum.Allocated} {
 			*list = resources(*list)
 		}
-		sum.AllocatableModelings = sum.AllocatableModelings[:min(len(sum.AllocatableModelings), MaxGrades)]
+		sum.AllocatableModelings = sum.AllocatableModelings[:min(len(sum.AllocatableModelings), bounds.MaxGrades)]
 		for i := range sum.AllocatableModelings {
 			m := &sum.AllocatableModelings[i]
-			m.Count = min(max(m.Count, 0), MaxNodes)
+			m.Count = min(max(m.Count, 0), bounds.MaxNodes)
 		}
 	}
 }
 
 // Enablements returns the group versions that fit, and a message if others are left out.
 func Enablements(list []clusterv1alpha1.APIEnablement) (kept []clusterv1alpha1.APIEnablement, omitted string) {
-	left := MaxAPIBytes
+	left := bounds.MaxAPIBytes
 	fits := func(names ...string) bool {
 		const fields = 32 // names of fields
 		for _, name := range names {
-			if left -= len(name) + fields; len(name) > MaxNameBytes {
+			if left -= len(name) + fields; len(name) > bounds.NameBytes {
 				return false
 			}
 		}
@@ -76,12 +77,12 @@ func resources(list corev1.ResourceList) corev1.ResourceList {
 	for i, name := range slices.Sorted(maps.Keys(list)) {
 		amount := list[name]
 		switch value := amount.AsApproximateFloat64(); {
-		case len(name) > MaxNameBytes+64 || i >= MaxResources || math.IsNaN(value): // a prefix of up to 64 bytes, and a name
+		case len(name) > bounds.NameBytes+64 || i >= bounds.MaxResources || math.IsNaN(value): // a prefix of up to 64 bytes, and a name
 			delete(list, name)
 		case value < 0:
 			list[name] = *resource.NewQuantity(0, amount.Format)
-		case value > MaxQuantity:
-			list[name] = *resource.NewQuantity(MaxQuantity, amount.Format)
+		case value > bounds.MaxQuantity:
+			list[name] = *resource.NewQuantity(bounds.MaxQuantity, amount.Format)
 		}
 	}
 	return list

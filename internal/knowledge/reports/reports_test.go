@@ -17,6 +17,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
@@ -142,7 +143,7 @@ func TestWork(t *testing.T) {
 		if size := len(data); manifests <= workv1alpha1.MaxManifestBytes && size > 1536<<10 || size > manifests+600<<10 {
 			t.Errorf("a Work with %d bytes of manifests has %d with its status", manifests, size)
 		}
-		if c := status.Conditions[0]; len(status.Conditions) != reports.MaxWorkConditions || c.ObservedGeneration != 3 || !c.LastTransitionTime.Time.Equal(now) || len(c.Message) > reports.MaxMessageBytes {
+		if c := status.Conditions[0]; len(status.Conditions) != bounds.MaxWorkConditions || c.ObservedGeneration != 3 || !c.LastTransitionTime.Time.Equal(now) || len(c.Message) > bounds.MessageBytes {
 			t.Errorf("%d conditions, the first %+v", len(status.Conditions), c.LastTransitionTime)
 		}
 		if len(status.ManifestStatuses) == 0 {
@@ -188,22 +189,17 @@ func TestCluster(t *testing.T) {
 		t.Errorf("nodes are %+v", n)
 	}
 	list := status.ResourceSummary.Allocatable
-	if pods := list["pods"]; len(list) != 3 || list.Cpu().Sign() != 0 || list.Memory().Value() != reports.MaxQuantity || pods.Value() != 110 {
+	if pods := list["pods"]; len(list) != 3 || list.Cpu().Sign() != 0 || list.Memory().Value() != bounds.MaxQuantity || pods.Value() != 110 {
 		t.Errorf("resources are %v", list)
 	}
-	if c := status.Conditions[0]; c.LastTransitionTime.After(now) || len(c.Message) > reports.MaxMessageBytes {
+	if c := status.Conditions[0]; c.LastTransitionTime.After(now) || len(c.Message) > bounds.MessageBytes {
 		t.Errorf("the condition is of %s with %d bytes", c.LastTransitionTime, len(c.Message))
 	}
 }
 
-func TestNumbersAndTexts(t *testing.T) {
-	if got := reports.Sum(reports.Sum(5, -3), 1<<62); got != reports.MaxReplicas {
+func TestNumbersAndTemplates(t *testing.T) {
+	if got := reports.Sum(reports.Sum(5, -3), 1<<62); got != bounds.MaxReplicas {
 		t.Errorf("the sum is %d", got)
-	}
-	for text, want := range map[string]string{"short": "short", "éééééééé": "éé...", "12345678": "12345678", "123456789": "12345..."} {
-		if got := reports.Text(text, 8); got != want {
-			t.Errorf("%s becomes %q, want %q", text, got, want)
-		}
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for ahead, past := range map[time.Duration]bool{-time.Hour: true, time.Minute: true, 2 * time.Hour: false} {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +15,7 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // TooLarge is the field of a status from which something was left out. It is no valid name of a field of Kubernetes, so that no kind
@@ -115,11 +115,11 @@ func TemplateStatus(status map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the aggregated status: %w", err)
 	}
-	if len(raw) <= MaxTemplateStatusBytes {
+	if len(raw) <= bounds.MaxTemplateStatusBytes {
 		return nil, nil
 	}
 	bounded := map[string]any{}
-	if err := utiljson.Unmarshal(Cut(&runtime.RawExtension{Raw: raw}, MaxTemplateStatusBytes).Raw, &bounded); err != nil {
+	if err := utiljson.Unmarshal(Cut(&runtime.RawExtension{Raw: raw}, bounds.MaxTemplateStatusBytes).Raw, &bounded); err != nil {
 		return nil, fmt.Errorf("decoding the aggregated status: %w", err)
 	}
 	delete(bounded, TooLarge)
@@ -137,8 +137,8 @@ func Items(items []workv1alpha2.AggregatedStatusItem) {
 	statuses, messages := make([]int, len(items)), make([]int, len(items))
 	for i := range items {
 		item := &items[i]
-		item.AppliedMessage = Text(item.AppliedMessage, MaxMessageBytes)
-		item.Status = Cut(item.Status, MaxStatusBytes)
+		item.AppliedMessage = bounds.Cut(item.AppliedMessage, bounds.MessageBytes)
+		item.Status = Cut(item.Status, bounds.MaxStatusBytes)
 		if item.Status != nil {
 			statuses[i] = len(item.Status.Raw)
 		}
@@ -149,10 +149,10 @@ func Items(items []workv1alpha2.AggregatedStatusItem) {
 			item.Health = workv1alpha2.ResourceUnknown
 		}
 	}
-	status, message := level(statuses, MaxItemsBytes), level(messages, MaxItemMessagesBytes)
+	status, message := level(statuses, bounds.MaxItemsBytes), level(messages, bounds.MaxItemMessagesBytes)
 	for i := range items {
 		items[i].Status = Cut(items[i].Status, status)
-		items[i].AppliedMessage = Text(items[i].AppliedMessage, message)
+		items[i].AppliedMessage = bounds.Cut(items[i].AppliedMessage, message)
 	}
 }
 
@@ -171,17 +171,17 @@ func level(sizes []int, budget int) int {
 // Work bounds, in place, the status that is reported of a Work: the number and the texts of conditions, the number of objects, and their
 // statuses. Times of conditions are not after now, unless that is zero, and generations not after that of the Work.
 func Work(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus, now time.Time) {
-	status.Conditions = conditions(status.Conditions, MaxWorkConditions, now)
+	status.Conditions = conditions(status.Conditions, bounds.MaxWorkConditions, now)
 	for i := range status.Conditions {
 		if c := &status.Conditions[i]; work.Generation > 0 {
 			c.ObservedGeneration = min(c.ObservedGeneration, work.Generation)
 		}
 	}
-	space := maxObjectBytes
+	space := bounds.MaxWorkBytes
 	for i := range work.Spec.Workload.Manifests {
 		space -= len(work.Spec.Workload.Manifests[i].Raw)
 	}
-	space = min(max(space, MinWorkStatusBytes), MaxWorkStatusBytes)
+	space = min(max(space, bounds.MinWorkStatusBytes), bounds.MaxWorkStatusBytes)
 	sizes := make([]int, 0, len(status.ManifestStatuses))
 	for i := range status.ManifestStatuses {
 		s := &status.ManifestStatuses[i]
@@ -190,7 +190,7 @@ func Work(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus, now time.Tim
 			status.ManifestStatuses = status.ManifestStatuses[:i]
 			break
 		}
-		s.Status = Cut(s.Status, MaxStatusBytes)
+		s.Status = Cut(s.Status, bounds.MaxStatusBytes)
 		size := 0
 		if s.Status != nil {
 			size = len(s.Status.Raw)
@@ -207,7 +207,7 @@ func Work(work *workv1alpha1.Work, status *workv1alpha1.WorkStatus, now time.Tim
 // bound cuts the names of an object, so that a name which no object can have names none.
 func bound(id *workv1alpha1.ResourceIdentifier) {
 	for _, name := range []*string{&id.Group, &id.Version, &id.Kind, &id.Resource, &id.Namespace, &id.Name} {
-		*name = Text(*name, MaxNameBytes)
+		*name = bounds.Cut(*name, bounds.NameBytes)
 	}
 }
 
@@ -224,7 +224,7 @@ func conditions(list []metav1.Condition, most int, now time.Time) []metav1.Condi
 	}
 	for i := range list {
 		c := &list[i]
-		c.Message, c.Reason, c.Type = Text(c.Message, MaxMessageBytes), Text(c.Reason, MaxReasonBytes), Text(c.Type, MaxReasonBytes)
+		c.Message, c.Reason, c.Type = bounds.Cut(c.Message, bounds.MessageBytes), bounds.Cut(c.Reason, bounds.MaxReasonBytes), bounds.Cut(c.Type, bounds.MaxReasonBytes)
 		if !now.IsZero() && c.LastTransitionTime.After(now) {
 			c.LastTransitionTime = metav1.NewTime(now)
 		}
@@ -232,35 +232,15 @@ func conditions(list []metav1.Condition, most int, now time.Time) []metav1.Condi
 	return list
 }
 
-// Text returns a text with at most so many bytes; one that is cut ends with three dots.
-func Text(text string, most int) string {
-	const dots = "..."
-	if len(text) <= most {
-		return text
-	}
-	if most <= len(dots) {
-		return ""
-	}
-	end := most - len(dots)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + dots
-}
-
 // Counter is a counter of one report as it may be added up: neither negative nor more than an API server takes.
-func Counter(value int64) int64 { return min(max(value, 0), MaxReplicas) }
+func Counter(value int64) int64 { return min(max(value, 0), bounds.MaxReplicas) }
 
 // Sum adds a counter of a report to a sum, which stays one that an API server takes.
-func Sum(sum, value int64) int64 { return min(sum+Counter(value), MaxReplicas) }
-
-// MaxAhead is how far a time in a report may be ahead of this process: what is later is not a time of something that has been. Clocks
-// of members are reported as wrong long before.
-const MaxAhead = time.Hour
+func Sum(sum, value int64) int64 { return min(sum+Counter(value), bounds.MaxReplicas) }
 
 // Past returns a time of something that has been; nil if it is after now.
 func Past(reported *metav1.Time, now time.Time) *metav1.Time {
-	if reported == nil || reported.After(now.Add(MaxAhead)) {
+	if reported == nil || reported.After(now.Add(bounds.MaxAhead)) {
 		return nil
 	}
 	return reported

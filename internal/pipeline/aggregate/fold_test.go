@@ -16,6 +16,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
@@ -361,10 +362,10 @@ func TestFoldBoundsReports(t *testing.T) {
 	items := Fold(spec, []*workv1alpha1.Work{
 		work("a", appliedAt(1), reporting(`{"replicas":2,"junk":"`+long+`"}`, "Splendid")), work("b", failed(long)),
 	}).Items
-	if status := items[0].Status; !reports.WasCut(status) || len(status.Raw) > reports.MaxStatusBytes || !strings.Contains(string(status.Raw), `"replicas":2`) {
+	if status := items[0].Status; !reports.WasCut(status) || len(status.Raw) > bounds.MaxStatusBytes || !strings.Contains(string(status.Raw), `"replicas":2`) {
 		t.Errorf("the status has %d bytes", len(status.Raw))
 	}
-	if items[0].Health != workv1alpha2.ResourceUnknown || len(items[1].AppliedMessage) > reports.MaxMessageBytes {
+	if items[0].Health != workv1alpha2.ResourceUnknown || len(items[1].AppliedMessage) > bounds.MessageBytes {
 		t.Errorf("the health is %s, the message has %d bytes", items[0].Health, len(items[1].AppliedMessage))
 	}
 }

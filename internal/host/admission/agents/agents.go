@@ -16,6 +16,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // Name is the name of Plugin in the admission chain.
@@ -56,14 +57,14 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	registers := slices.Contains(who.GetGroups(), clusterv1alpha1.AgentBootstrappersGroup)
 	if request, ok := a.GetObject().(*certificates.CertificateSigningRequest); ok && a.GetOperation() == admission.Create &&
 		(registers || slices.Contains(who.GetGroups(), clusterv1alpha1.AgentsGroup)) {
-		if err := checkBytes(request, MaxRequestBytes); err != nil {
+		if err := checkBytes(request, bounds.MaxRequestBytes); err != nil {
 			return admission.NewForbidden(a, err)
 		}
 		if len(request.OwnerReferences)+len(request.Finalizers) > 0 {
 			return admission.NewForbidden(a, errors.New("metadata: a request of an agent has no owners and no finalizers"))
 		}
 		if !p.requests.allows(who.GetName()) {
-			return apierrors.NewTooManyRequests("this client has made too many requests of certificates", int(RequestPeriod.Seconds()))
+			return apierrors.NewTooManyRequests("this client has made too many requests of certificates", int(bounds.RequestPeriod.Seconds()))
 		}
 	}
 	var err error
@@ -114,7 +115,7 @@ func checkNewCluster(cluster *clusterv1alpha1.Cluster, name string) error {
 	case len(spec.Taints) > 0 || len(cluster.OwnerReferences) > 0:
 		return errors.New("a Cluster that is created with a bootstrap token has no taints and no owners")
 	}
-	return nil
+	return checkBytes(cluster, bounds.MaxClusterBytes)
 }
 
 // checkAgent checks what the agent of a cluster writes, which has one Lease in the namespace of the system.
@@ -131,7 +132,7 @@ func checkAgent(a admission.Attributes, cluster, systemLease string) error {
 	}
 	switch object := a.GetObject().(type) {
 	case *core.Event:
-		if err := checkBytes(object, MaxEventBytes); err != nil {
+		if err := checkBytes(object, bounds.MaxEventBytes); err != nil {
 			return err
 		}
 		before, updated := a.GetOldObject().(*core.Event)
@@ -145,10 +146,10 @@ func checkAgent(a admission.Attributes, cluster, systemLease string) error {
 			if a.GetName() != cluster {
 				return fmt.Errorf("the agent of cluster %q writes the capacity of its Cluster only", cluster)
 			}
-			return checkBytes(object, MaxCapacityBytes)
+			return checkBytes(object, bounds.MaxCapacityBytes)
 		}
 		if a.GetResource().Resource == "leases" && object != nil {
-			if err := checkBytes(object, MaxLeaseBytes); err != nil {
+			if err := checkBytes(object, bounds.MaxLeaseBytes); err != nil {
 				return err
 			}
 		}

@@ -18,16 +18,7 @@ import (
 	multiclusterv1beta1 "github.com/flagship-k8s/flagship/api/multicluster/v1beta1"
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
-)
-
-// Bounds of one record of an agent.
-const (
-	// MaxSliceBytes bounds an EndpointSlice: one with a thousand endpoints, which is the most, has 200 kB.
-	MaxSliceBytes = 256 << 10
-	// MaxExportBytes bounds each of an export, which may have labels and annotations for all importing clusters, and its Service.
-	MaxExportBytes = 32 << 10
-	// MaxEndpoints, MaxAddresses and MaxPorts are the bounds of an API server, which the control plane sends the slice to.
-	MaxEndpoints, MaxAddresses, MaxPorts = 1000, 100, 100
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // record is what a Work has to be by its labels.
@@ -179,7 +170,7 @@ func only(object, wanted metav1.ObjectMeta) error {
 // checkSlice checks an EndpointSlice as package endpointslices makes it.
 func (r *record) checkSlice(raw []byte) error {
 	slice := &discoveryv1.EndpointSlice{}
-	if err := strictly(raw, MaxSliceBytes, slice); err != nil {
+	if err := strictly(raw, bounds.MaxSliceBytes, slice); err != nil {
 		return err
 	}
 	switch {
@@ -187,8 +178,8 @@ func (r *record) checkSlice(raw []byte) error {
 		return errors.New("it is no EndpointSlice")
 	case r.slice.Namespace != r.service.Namespace || slice.Labels[discoveryv1.LabelServiceName] != r.service.Name:
 		return errors.New("metadata: it is not of the Service that the labels of the record name")
-	case len(slice.Endpoints) > MaxEndpoints || len(slice.Ports) > MaxPorts:
-		return fmt.Errorf("it has more than %d endpoints or %d ports", MaxEndpoints, MaxPorts)
+	case len(slice.Endpoints) > bounds.MaxEndpoints || len(slice.Ports) > bounds.MaxPorts:
+		return fmt.Errorf("it has more than %d endpoints or %d ports", bounds.MaxEndpoints, bounds.MaxPorts)
 	}
 	labels := map[string]string{}
 	for _, key := range []string{discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, corev1.IsHeadlessService} {
@@ -201,8 +192,8 @@ func (r *record) checkSlice(raw []byte) error {
 	}
 	for i := range slice.Endpoints {
 		e := slice.Endpoints[i]
-		if len(e.Addresses) > MaxAddresses {
-			return fmt.Errorf("endpoints[%d].addresses: it has more than %d", i, MaxAddresses)
+		if len(e.Addresses) > bounds.MaxAddresses {
+			return fmt.Errorf("endpoints[%d].addresses: it has more than %d", i, bounds.MaxAddresses)
 		}
 		if r.labels[networkingv1alpha1.EndpointSliceWorkManagedByLabel] == multiclusterv1beta1.KindServiceExport {
 			e.NodeName = nil
@@ -218,7 +209,7 @@ func (r *record) checkSlice(raw []byte) error {
 // checkExport checks an export as package mcsapi makes it.
 func (r *record) checkExport(raw []byte) error {
 	export := &multiclusterv1beta1.ServiceExport{}
-	if err := strictly(raw, MaxExportBytes, export); err != nil {
+	if err := strictly(raw, bounds.MaxExportBytes, export); err != nil {
 		return err
 	}
 	if export.APIVersion != multiclusterv1beta1.GroupVersion.String() || export.Kind != multiclusterv1beta1.KindServiceExport ||
@@ -233,7 +224,7 @@ func (r *record) checkExport(raw []byte) error {
 // checkService checks the Service of an export as package mcsapi makes it.
 func (r *record) checkService(raw []byte) error {
 	service := &corev1.Service{}
-	if err := strictly(raw, MaxExportBytes, service); err != nil {
+	if err := strictly(raw, bounds.MaxExportBytes, service); err != nil {
 		return err
 	}
 	spec := service.Spec
@@ -246,8 +237,8 @@ func (r *record) checkService(raw []byte) error {
 	switch {
 	case service.APIVersion != "v1" || service.Kind != "Service" || !reflect.DeepEqual(service.Status, corev1.ServiceStatus{}):
 		return errors.New("it is no Service without status")
-	case len(ports) > MaxPorts || len(service.Spec.IPFamilies) > 2:
-		return fmt.Errorf("spec: it has more than %d ports or two families", MaxPorts)
+	case len(ports) > bounds.MaxPorts || len(service.Spec.IPFamilies) > 2:
+		return fmt.Errorf("spec: it has more than %d ports or two families", bounds.MaxPorts)
 	case !reflect.DeepEqual(spec, corev1.ServiceSpec{}):
 		return errors.New("spec: it has more than the collectors write")
 	}

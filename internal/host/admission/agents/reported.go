@@ -14,25 +14,8 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
-)
-
-// Bounds of objects that agents write, in bytes of JSON. They are far above what an agent has to write, and far below what etcd takes:
-// an agent writes Events and requests of certificates under any name.
-const (
-	// MaxMetadataBytes bounds labels, annotations and managed fields of one object.
-	MaxMetadataBytes = 8 << 10
-	// MaxEventBytes bounds an Event: the recorder of Kubernetes cuts messages at 1 kB.
-	MaxEventBytes = 4 << 10
-	// MaxLeaseBytes bounds a Lease.
-	MaxLeaseBytes = 4 << 10
-	// MaxRequestBytes bounds a request of a certificate: one with a key of 8192 bits has 3 kB.
-	MaxRequestBytes = 16 << 10
-	// MaxCapacityBytes bounds a ClusterCapacity: a summary of nodes has 100 kB at most.
-	MaxCapacityBytes = 512 << 10
-	// RequestBurst and RequestPeriod bound requests of certificates, by the name of their author: an agent renews one in months, and
-	// requests are deleted after an hour.
-	RequestBurst, RequestPeriod = 20, time.Minute
 )
 
 // boundReport cuts what an agent reports in a status to what may be stored of it. It is not refused: an agent of Karmada bounds nothing,
@@ -74,8 +57,8 @@ func checkMetadata(object, before metav1.Object, cluster string) error {
 			return errors.New("metadata.finalizers: an agent adds none")
 		}
 	}
-	if has := metadataBytes(object); has > max(MaxMetadataBytes, had) {
-		return fmt.Errorf("metadata: labels, annotations and managed fields have %d bytes, of an agent they may have %d", has, MaxMetadataBytes)
+	if has := metadataBytes(object); has > max(bounds.MaxMetadataBytes, had) {
+		return fmt.Errorf("metadata: labels, annotations and managed fields have %d bytes, of an agent they may have %d", has, bounds.MaxMetadataBytes)
 	}
 	return nil
 }

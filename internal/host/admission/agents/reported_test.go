@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/host/admission/agents"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
@@ -41,11 +43,16 @@ func newPlugin() *agents.Plugin {
 // write has the plugin admit a write of the agent of cluster eu.
 func write(t *testing.T, plugin *agents.Plugin, object, old runtime.Object, resource schema.GroupVersionResource, subresource string) error {
 	t.Helper()
+	return writeAs(t, plugin, thief, object, old, resource, subresource)
+}
+
+func writeAs(t *testing.T, plugin *agents.Plugin, who user.Info, object, old runtime.Object, resource schema.GroupVersionResource, subresource string) error {
+	t.Helper()
 	operation, meta := admission.Create, object.(metav1.Object)
 	if old != nil {
 		operation = admission.Update
 	}
-	a := admission.NewAttributesRecord(object, old, corev1.SchemeGroupVersion.WithKind("Thing"), meta.GetNamespace(), meta.GetName(), resource, subresource, operation, nil, false, thief)
+	a := admission.NewAttributesRecord(object, old, corev1.SchemeGroupVersion.WithKind("Thing"), meta.GetNamespace(), meta.GetName(), resource, subresource, operation, nil, false, who)
 	if err := plugin.Admit(t.Context(), a, nil); err != nil {
 		return err
 	}
@@ -127,7 +134,7 @@ func TestRecordsAreExactlyThoseOfCollectors(t *testing.T) {
 		"preserved":             {object: with(exportOf(), func(w *workv1alpha1.Work) { w.Spec.PreserveResourcesOnDeletion = new(true) }), refused: true},
 		"unknown field":         {object: edited(exportOf(), 0, `"status":{}`, `"junk":"x"`), refused: true},
 		"a status":              {object: edited(exportOf(), 0, `"status":{}`, `"status":{"conditions":[{"type":"Valid"}]}`), refused: true},
-		"too large":             {object: edited(exportOf(), 0, `"a":"b"`, `"a":"`+strings.Repeat("b", agents.MaxExportBytes)+`"`), refused: true},
+		"too large":             {object: edited(exportOf(), 0, `"a":"b"`, `"a":"`+strings.Repeat("b", bounds.MaxExportBytes)+`"`), refused: true},
 		"annotated export":      {object: edited(exportOf(), 0, `"uid":"u"`, `"annotations":{"a":"b"}`), refused: true},
 		"selector":              {object: edited(exportOf(), 1, `"ports"`, `"selector":{"a":"b"},"ports"`), refused: true},
 		"cluster IP":            {object: edited(exportOf(), 1, `"ports"`, `"clusterIP":"10.0.0.1","ports"`), refused: true},
@@ -141,8 +148,8 @@ func TestRecordsAreExactlyThoseOfCollectors(t *testing.T) {
 		"a target":              {object: edited(slicesOf(true), 0, `"zone":"a"`, `"targetRef":{"kind":"Secret"}`), refused: true},
 		"of another Service":    {object: edited(slicesOf(true), 0, `"kubernetes.io/service-name":"web"`, `"kubernetes.io/service-name":"bank"`), refused: true},
 		"of another namespace":  {object: edited(slicesOf(true), 0, `"namespace":"shop"`, `"namespace":"bank"`), refused: true},
-		"many endpoints":        {object: edited(slicesOf(true), 0, `"endpoints":[`, `"endpoints":[`+strings.Repeat(`{"addresses":[]},`, agents.MaxEndpoints)), refused: true},
-		"many addresses":        {object: edited(slicesOf(true), 0, `"10.0.0.1"`, `"10.0.0.1"`+strings.Repeat(`,"10.0.0.1"`, agents.MaxAddresses)), refused: true},
+		"many endpoints":        {object: edited(slicesOf(true), 0, `"endpoints":[`, `"endpoints":[`+strings.Repeat(`{"addresses":[]},`, bounds.MaxEndpoints)), refused: true},
+		"many addresses":        {object: edited(slicesOf(true), 0, `"10.0.0.1"`, `"10.0.0.1"`+strings.Repeat(`,"10.0.0.1"`, bounds.MaxAddresses)), refused: true},
 		"one manifest too many": {object: with(slicesOf(true), func(w *workv1alpha1.Work) { w.Spec.Workload = exportOf().Spec.Workload }), refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,12 +280,27 @@ func TestWhatAnAgentWritesIsBounded(t *testing.T) {
 	}
 	plugin, made := newPlugin(), 0
 	var refusal error
-	for refusal == nil && made < 10*agents.RequestBurst {
+	for refusal == nil && made < 10*bounds.RequestBurst {
 		refusal = write(t, plugin, &certificates.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(made)}}, nil, things, "")
 		made++
 	}
 	if !apierrors.IsTooManyRequests(refusal) {
 		t.Errorf("%d requests of certificates end with %v", made, refusal)
+	}
+}
+
+// TestARegisteredClusterHasABound: a client with a bootstrap token fills no storage with labels and zones.
+func TestARegisteredClusterHasABound(t *testing.T) {
+	cluster := func(zones int) *clusterv1alpha1.Cluster {
+		return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "eu"}, Spec: clusterv1alpha1.ClusterSpec{
+			SyncMode: clusterv1alpha1.Pull, Zones: slices.Repeat([]string{strings.Repeat("z", 60)}, zones),
+		}}
+	}
+	registrar := &user.DefaultInfo{Name: "system:bootstrap:abcdef", Groups: []string{clusterv1alpha1.AgentBootstrappersGroup}}
+	for zones, refused := range map[int]bool{3: false, 1000: true} {
+		if err := writeAs(t, newPlugin(), registrar, cluster(zones), nil, things, ""); (err != nil) != refused {
+			t.Errorf("with %d zones refused is %v", zones, err)
+		}
 	}
 }
 
@@ -296,7 +318,7 @@ func TestReportsAreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := work.Status.ManifestStatuses[0].Status
-	if len(status.Raw) > reports.MaxStatusBytes || !reports.WasCut(status) || !strings.Contains(string(status.Raw), `"replicas":2`) {
+	if len(status.Raw) > bounds.MaxStatusBytes || !reports.WasCut(status) || !strings.Contains(string(status.Raw), `"replicas":2`) {
 		t.Errorf("the status is %.200s", status.Raw)
 	}
 	if c := work.Status.Conditions[0]; c.ObservedGeneration != 2 || c.LastTransitionTime.After(time.Now()) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // requests bounds how many requests of certificates one client makes. Clients are those of registered clusters and of bootstrap tokens,
@@ -23,7 +25,7 @@ func (r *requests) allows(client string) bool {
 	}
 	limiter := r.limiters[client]
 	if limiter == nil {
-		limiter = flowcontrol.NewTokenBucketPassiveRateLimiter(float32(time.Second)/float32(RequestPeriod), RequestBurst)
+		limiter = flowcontrol.NewTokenBucketPassiveRateLimiter(float32(time.Second)/float32(bounds.RequestPeriod), bounds.RequestBurst)
 		r.limiters[client] = limiter
 	}
 	return limiter.TryAccept()

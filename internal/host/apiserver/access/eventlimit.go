@@ -12,35 +12,28 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/eventratelimit"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
-// eventLimits bound the Events that users write: in one namespace, and in all namespaces by one user. An Event is stored for
-// an hour, so that a namespace holds at most about 36,000 Events of users. cacheSize bounds the number of namespaces and of
-// users whose limiters are kept in memory.
-const eventLimits = `apiVersion: eventratelimit.admission.k8s.io/v1alpha1
-kind: Configuration
-limits:
-- type: Namespace
-  qps: 10
-  burst: 200
-  cacheSize: 4096
-- type: User
-  qps: 20
-  burst: 400
-  cacheSize: 4096
-`
+// eventLimits bound the Events that users write: in one namespace, and in all namespaces by one user. agentEventLimits bound those of one agent:
+// agents share no namespace with users, but they share one with each other, where one of them would suppress the Events of all.
+func eventLimits() string {
+	return limits(limitOf("Namespace", bounds.EventsPerSecond, bounds.EventsBurst), limitOf("User", bounds.UserEventsPerSecond, bounds.UserEventsBurst))
+}
 
-// agentEventLimits bound the Events of one agent: it publishes failures of its Cluster and Works, each once in a while. An agent stores
-// 7,400 of them in an hour at most, of 4 kB (package agents of admission). Agents share no namespace with users, but they share one with
-// each other, where one of them would suppress the Events of all.
-const agentEventLimits = `apiVersion: eventratelimit.admission.k8s.io/v1alpha1
-kind: Configuration
-limits:
-- type: User
-  qps: 2
-  burst: 200
-  cacheSize: 4096
-`
+func agentEventLimits() string {
+	return limits(limitOf("User", bounds.AgentEventsPerSecond, bounds.AgentEventsBurst))
+}
+
+// limits is a configuration of the plugin of Kubernetes.
+func limits(each ...string) string {
+	return "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits:\n" + strings.Join(each, "")
+}
+
+// limitOf is one limit. Of 4096 namespaces or users the limiters are kept in memory.
+func limitOf(kind string, perSecond, burst int) string {
+	return fmt.Sprintf("- {type: %s, qps: %d, burst: %d, cacheSize: 4096}\n", kind, perSecond, burst)
+}
 
 // eventRateLimit is Kubernetes' EventRateLimit with three differences. Each agent has a limit of its own, and counts for none of a namespace. It counts Events of the group events.k8s.io too, which
 // the plugin of Kubernetes lets pass. It does not count Events of the control plane itself: a user who exhausts the limit of
@@ -51,11 +44,11 @@ type eventRateLimit struct {
 }
 
 func newEventRateLimit() (*eventRateLimit, error) {
-	users, err := rateLimit(eventLimits)
+	users, err := rateLimit(eventLimits())
 	if err != nil {
 		return nil, err
 	}
-	agents, err := rateLimit(agentEventLimits)
+	agents, err := rateLimit(agentEventLimits())
 	return &eventRateLimit{users, agents}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
@@ -35,12 +36,6 @@ type kind struct {
 	answer func(ctx context.Context, question runtime.Object, author user.Info, may May) (runtime.Object, error)
 }
 
-// How many questions of a kind are answered at a time, by default and for previews, of which one may take a processor for half a minute.
-const (
-	eachAtOnce, allAtOnce         = 4, 32
-	previewsOfEach, previewsOfAll = 1, 4
-)
-
 // question is an object that is answered.
 type question interface {
 	runtime.Object
@@ -50,7 +45,7 @@ type question interface {
 // answered has the objects of a kind answered, each in a copy, unless this server answers none.
 func answered[T question](k kind, answers bool, answer func(ctx context.Context, q T, author user.Info, may May) error) kind {
 	if k.all == 0 {
-		k.each, k.all = eachAtOnce, allAtOnce
+		k.each, k.all = bounds.QuestionsOfEach, bounds.QuestionsOfAll
 	}
 	if !answers {
 		return k
@@ -82,7 +77,7 @@ func (a Answers) kinds() []kind {
 		}),
 		answered(kind{
 			kind: fleetv1alpha1.KindPreview, plural: fleetv1alpha1.ResourcePluralPreview, singular: "preview",
-			empty: func() runtime.Object { return &fleetv1alpha1.Preview{} }, each: previewsOfEach, all: previewsOfAll,
+			empty: func() runtime.Object { return &fleetv1alpha1.Preview{} }, each: bounds.PreviewsOfEach, all: bounds.PreviewsOfAll,
 		}, a.Preview != nil, func(ctx context.Context, q *fleetv1alpha1.Preview, author user.Info, may May) (err error) {
 			q.Status, err = a.Preview(ctx, q.Spec, author, may)
 			q.Spec.Apply = nil // there may be Secrets among them, and answers are logged

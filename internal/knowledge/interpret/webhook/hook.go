@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
 
@@ -26,10 +27,8 @@ const (
 	defaultTimeout = 10 * time.Second
 	minTimeout     = time.Second
 	maxTimeout     = 30 * time.Second
-	// maxResponse is how long a response may be, in bytes. No API server accepts an object of that size.
-	maxResponse = 8 << 20
-	idleTime    = 90 * time.Second
-	idleLimit   = 8
+	idleTime       = 90 * time.Second
+	idleLimit      = 8
 )
 
 // hook is one webhook of one configuration.
@@ -199,15 +198,15 @@ func (h *hook) post(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, bounds.MaxResponseBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it responds with %s", response.Status)
 	}
-	if len(answer) > maxResponse {
-		return nil, fmt.Errorf("its response is longer than %d bytes", maxResponse)
+	if len(answer) > bounds.MaxResponseBytes {
+		return nil, fmt.Errorf("its response is longer than %d bytes", bounds.MaxResponseBytes)
 	}
 	return answer, nil
 }

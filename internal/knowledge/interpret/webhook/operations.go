@@ -16,12 +16,11 @@ import (
 
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 const (
-	// maxPatchOperations is how many steps a patch may have.
-	maxPatchOperations = 10_000
 	// maxTested is how many bytes the tests of a patch may compare, if each compares the whole object: about a second of a processor.
 	maxTested = 256 << 20
 )
@@ -194,8 +193,8 @@ func apply(patch, original []byte) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoding the patch: %w", err)
 	}
-	if len(operations) > maxPatchOperations {
-		return nil, fmt.Errorf("the patch has %d operations, more than %d", len(operations), maxPatchOperations)
+	if len(operations) > bounds.MaxPatchOperations {
+		return nil, fmt.Errorf("the patch has %d operations, more than %d", len(operations), bounds.MaxPatchOperations)
 	}
 	if err := checkOperations(operations, len(original)+len(patch)); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
 
@@ -16,7 +17,7 @@ type storageFlags struct {
 }
 
 func (s *storageFlags) add(f *pflag.FlagSet) {
-	f.Int64Var(&s.objects, "namespace-object-limit", limit.DefaultObjects, "number of objects that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/object-limit on a Namespace: its own limit)")
+	f.Int64Var(&s.objects, "namespace-object-limit", bounds.DefaultObjects, "number of objects that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/object-limit on a Namespace: its own limit)")
 	f.StringVar(&s.size, "namespace-size-limit", "1Gi", "bytes that may be stored for a namespace, Works included; 0 for no limit (annotation flagship.io/size-limit on a Namespace: its own limit)")
 	f.StringVar(&s.quota, "storage-quota", "8Gi", "largest size of the database of the embedded etcd; when it is reached nothing can be written")
 }

@@ -7,15 +7,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
-const (
-	// inAll is how many answers of members are held at a time, and perTenant how many of these for one tenant. An answer has up to 4 MiB, which a
-	// hostile member makes twenty times as large when it is decoded.
-	inAll, perTenant = 24, 8
-	// retrySeconds is when a client sends a refused request again. Most lists take less.
-	retrySeconds = 1
-)
+// retrySeconds is when a client sends a refused request again. Most lists take less.
+const retrySeconds = 1
 
 // Budget is that of one server. The zero value is ready for use.
 type Budget struct {
@@ -47,13 +44,13 @@ func Tenant(name string) string {
 func (b *Budget) Begin(tenant string, most int) (*Share, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	own, all := perTenant-b.held[tenant], inAll-b.total
+	own, all := bounds.AnswersOfEach-b.held[tenant], bounds.AnswersOfAll-b.total
 	if own <= 0 {
 		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("the search API holds %d answers of members for %s, which is its limit: "+
-			"send the request again when others have ended", perTenant, tenant), retrySeconds)
+			"send the request again when others have ended", bounds.AnswersOfEach, tenant), retrySeconds)
 	}
 	if all <= 0 {
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("the search API holds %d answers of members, which is its limit: send the request again", inAll), retrySeconds)
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("the search API holds %d answers of members, which is its limit: send the request again", bounds.AnswersOfAll), retrySeconds)
 	}
 	size := max(1, min(most, (own+1)/2, (all+1)/2))
 	if b.held == nil {

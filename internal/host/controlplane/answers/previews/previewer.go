@@ -38,7 +38,7 @@ const (
 	maxDryRuns, dryRunsAtOnce = 100, 8
 	// dryRunPatience is how long one of them may take: an admission webhook of the member may take 10 s by default.
 	dryRunPatience = 12 * time.Second
-	// shortSeconds is when a client asks again that was refused because memory is short.
+	// shortSeconds is when a client sends a request again that was refused because memory is short.
 	shortSeconds = 10
 )
 

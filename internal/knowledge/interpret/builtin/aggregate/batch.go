@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
@@ -146,7 +147,7 @@ func (a Aggregation) CronJob(_ context.Context, template *unstructured.Unstructu
 	sum, now := &batchv1.CronJobStatus{}, a.Clock.Now()
 	for i := range list {
 		status := &list[i].status
-		sum.Active = append(sum.Active, status.Active[:min(len(status.Active), reports.MaxActiveJobs)]...)
+		sum.Active = append(sum.Active, status.Active[:min(len(status.Active), bounds.MaxActiveJobs)]...)
 		sum.LastScheduleTime = later(sum.LastScheduleTime, reports.Past(status.LastScheduleTime, now))
 		sum.LastSuccessfulTime = later(sum.LastSuccessfulTime, reports.Past(status.LastSuccessfulTime, now))
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // TestNoReportKeepsTheOthersFromTheTemplate: an API server refuses a status as a whole, so that what one member reports must be one that it
@@ -74,9 +74,9 @@ func TestLongListsEnd(t *testing.T) {
 		path                   []string
 		most                   int
 	}{
-		"addresses":  {"v1/Service", "{spec: {type: LoadBalancer}}", "{loadBalancer: {ingress: [" + list("{hostname: a%.b}", 500) + "]}}", []string{"loadBalancer", "ingress"}, reports.MaxEntryPoints},
-		"containers": {"v1/Pod", "{}", "{phase: Running, containerStatuses: [" + list("{name: a%}", 500) + "]}", []string{"containerStatuses"}, reports.MaxContainers},
-		"jobs":       {"batch/v1/CronJob", "{spec: {}}", "{active: [" + list("{name: a%}", 500) + "]}", []string{"active"}, reports.MaxActiveJobs},
+		"addresses":  {"v1/Service", "{spec: {type: LoadBalancer}}", "{loadBalancer: {ingress: [" + list("{hostname: a%.b}", 500) + "]}}", []string{"loadBalancer", "ingress"}, bounds.MaxEntryPoints},
+		"containers": {"v1/Pod", "{}", "{phase: Running, containerStatuses: [" + list("{name: a%}", 500) + "]}", []string{"containerStatuses"}, bounds.MaxContainers},
+		"jobs":       {"batch/v1/CronJob", "{spec: {}}", "{active: [" + list("{name: a%}", 500) + "]}", []string{"active"}, bounds.MaxActiveJobs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := aggregate(t, ofKind(t, tc.kind, tc.template), item(t, "liar", tc.status))
@@ -88,7 +88,7 @@ func TestLongListsEnd(t *testing.T) {
 	}
 	pods := aggregate(t, ofKind(t, "policy/v1/PodDisruptionBudget", "{spec: {}}"), item(t, "liar", "{disruptedPods: {"+list("p%: '2026-05-01T10:00:00Z'", 1000)+"}}"))
 	disrupted, _, err := unstructured.NestedMap(pods.Object, "status", "disruptedPods")
-	if err != nil || len(disrupted) != reports.MaxDisruptedPods {
+	if err != nil || len(disrupted) != bounds.MaxDisruptedPods {
 		t.Errorf("%d disrupted pods (%v)", len(disrupted), err)
 	}
 }

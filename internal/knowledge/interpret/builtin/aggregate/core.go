@@ -9,8 +9,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type phaseReport struct {
@@ -82,7 +82,7 @@ func (a Aggregation) Pod(_ context.Context, template *unstructured.Unstructured,
 // bounded returns a limited number of the statuses of containers. What is none is left out: an API server would refuse all.
 func bounded(statuses []any) []any {
 	statuses = slices.DeleteFunc(statuses, func(entry any) bool { _, is := entry.(map[string]any); return !is })
-	return statuses[:min(len(statuses), reports.MaxContainers)]
+	return statuses[:min(len(statuses), bounds.MaxContainers)]
 }
 
 // podReport keeps container statuses as they are: newer members may have fields that are not in our types.

@@ -11,8 +11,8 @@ import (
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type definitionReport struct {
@@ -63,8 +63,8 @@ func storedIn(list []report[definitionReport], storage string) verdict {
 	older := map[string][]string{}
 	for i := range list {
 		stored := list[i].status.StoredVersions
-		for _, version := range stored[:min(len(stored), reports.MaxStoredVersions)] {
-			version = reports.Text(version, reports.MaxNameBytes)
+		for _, version := range stored[:min(len(stored), bounds.MaxStoredVersions)] {
+			version = bounds.Cut(version, bounds.NameBytes)
 			if version != storage {
 				older[version] = append(older[version], list[i].cluster)
 			}

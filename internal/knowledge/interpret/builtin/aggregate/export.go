@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 type exportReport struct {
@@ -51,7 +51,7 @@ func exportVerdict(list []report[exportReport], kind, good string) verdict {
 			}
 			clusters = append(clusters, list[i].cluster)
 			if !found || result.status == good && c.Status != good {
-				result.status, result.reason, result.message, found = c.Status, reports.Text(c.Reason, reports.MaxReasonBytes), fmt.Sprintf("Cluster %s: %s", list[i].cluster, reports.Text(c.Message, reports.MaxMessageBytes)), true
+				result.status, result.reason, result.message, found = c.Status, bounds.Cut(c.Reason, bounds.MaxReasonBytes), fmt.Sprintf("Cluster %s: %s", list[i].cluster, bounds.Cut(c.Message, bounds.MessageBytes)), true
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
-	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
 
 // balancerReport is the status of a Service or an Ingress; T is its kind of entry point.
@@ -84,7 +84,7 @@ func entryPoints[T any](items []workv1alpha2.AggregatedStatusItem, valid func(*T
 	seen := map[string]bool{}
 	for i := range list {
 		ingress := list[i].status.LoadBalancer.Ingress
-		for _, point := range ingress[:min(len(ingress), reports.MaxEntryPoints)] {
+		for _, point := range ingress[:min(len(ingress), bounds.MaxEntryPoints)] {
 			if !valid(&point) {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
@@ -36,9 +37,9 @@ func (a Aggregation) Budget(_ context.Context, template *unstructured.Unstructur
 		sum.ExpectedPods = reports.Sum(sum.ExpectedPods, s.ExpectedPods)
 		sum.DisruptionsAllowed = reports.Sum(sum.DisruptionsAllowed, s.DisruptionsAllowed)
 		pods := slices.Sorted(maps.Keys(s.DisruptedPods))
-		for _, pod := range pods[:min(len(pods), reports.MaxDisruptedPods)] {
+		for _, pod := range pods[:min(len(pods), bounds.MaxDisruptedPods)] {
 			since := s.DisruptedPods[pod]
-			disrupted[list[i].cluster+"/"+reports.Text(pod, reports.MaxNameBytes)] = since.ToUnstructured()
+			disrupted[list[i].cluster+"/"+bounds.Cut(pod, bounds.NameBytes)] = since.ToUnstructured()
 		}
 	}
 	status := statusCopy(template)
