@@ -97,7 +97,7 @@ const (
 const (
 	// ResourcesForbiddenReason: the cluster does not let the control plane list nodes or pods.
 	ResourcesForbiddenReason = "Forbidden"
-	// ResourcesTooManyReason: the cluster sends more than the control plane keeps: nodes, pods, managed objects, exports or others.
+	// ResourcesTooManyReason: the cluster sends more than the control plane keeps or stores: nodes, pods, managed objects, exports, records or others.
 	ResourcesTooManyReason = "TooMany"
 )
 

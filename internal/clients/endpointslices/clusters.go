@@ -55,6 +55,25 @@ func Names(clusters []*clusterv1alpha1.Cluster) []string {
 	return names
 }
 
+// Excess has the clusters that have too much of something, with what their condition says.
+func Excess(clusters []*clusterv1alpha1.Cluster) map[string]string {
+	excess := map[string]string{}
+	for _, c := range clusters {
+		if why := excessOf(c); why != "" {
+			excess[c.Name] = why
+		}
+	}
+	return excess
+}
+
+func excessOf(c *clusterv1alpha1.Cluster) string {
+	readable := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
+	if readable == nil || readable.Status != metav1.ConditionFalse || readable.Reason != clusterv1alpha1.ResourcesTooManyReason {
+		return ""
+	}
+	return readable.Message
+}
+
 // Expired returns whether one of some clusters has not been ready for longer than the grace, and otherwise, if it is not ready, what
 // is left of the grace. A cluster without a condition is new; that it is not ready is not known.
 func (c Clusters) Expired(clusters []*clusterv1alpha1.Cluster, name string) (expired bool, left time.Duration) {

@@ -92,7 +92,8 @@ func everything[O client.Object]() handler.TypedEventHandler[O, reconcile.Reques
 	})
 }
 
-// clusterChanges lets events of clusters pass that come, go, become ready or not, or may export another number of Services. At the start every object is enqueued anyway.
+// clusterChanges lets events of clusters pass that come, go, become ready or not, have too much or not any more, or may export another number of
+// Services. At the start every object is enqueued anyway.
 func clusterChanges() predicate.TypedPredicate[*clusterv1alpha1.Cluster] {
 	type cluster = *clusterv1alpha1.Cluster
 	ready := func(c cluster) bool {
@@ -102,7 +103,7 @@ func clusterChanges() predicate.TypedPredicate[*clusterv1alpha1.Cluster] {
 		CreateFunc: func(e ctrlevent.TypedCreateEvent[cluster]) bool { return !e.IsInInitialList },
 		UpdateFunc: func(e ctrlevent.TypedUpdateEvent[cluster]) bool {
 			const limit = clusterv1alpha1.ExportLimitAnnotation
-			return ready(e.ObjectOld) != ready(e.ObjectNew) || e.ObjectOld.Annotations[limit] != e.ObjectNew.Annotations[limit] || (e.ObjectOld.DeletionTimestamp == nil) != (e.ObjectNew.DeletionTimestamp == nil)
+			return ready(e.ObjectOld) != ready(e.ObjectNew) || excessOf(e.ObjectOld) != excessOf(e.ObjectNew) || e.ObjectOld.Annotations[limit] != e.ObjectNew.Annotations[limit] || (e.ObjectOld.DeletionTimestamp == nil) != (e.ObjectNew.DeletionTimestamp == nil)
 		},
 	}
 }

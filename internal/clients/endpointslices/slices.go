@@ -40,8 +40,10 @@ func (s Scope) selector() string {
 
 // Slice is what a watch keeps of a slice. The zero value stands for a slice that does not exist.
 type Slice struct {
-	// Raw is the manifest of its record; nil for a slice that Check refuses.
-	Raw       []byte
+	// Raw is the manifest of its record; nil for a slice that is refused.
+	Raw []byte
+	// Refused is why it is not recorded; empty if it is.
+	Refused   string
 	Service   types.NamespacedName
 	Endpoints int
 }
@@ -65,17 +67,22 @@ func NewSlices(project func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSli
 		if wanted == nil {
 			return Slice{}, false, nil
 		}
-		var raw []byte
-		var err error
-		if Check(wanted) == nil {
-			raw, err = Encode(wanted)
+		kept := Slice{
+			Service:   types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]},
+			Endpoints: len(slice.Endpoints),
 		}
+		if err := Check(wanted); err != nil {
+			kept.Refused = bounds.Message(err.Error())
+			return kept, true, nil
+		}
+		raw, err := Encode(wanted)
 		if len(raw) > bounds.MaxSliceBytes {
-			raw = nil
+			kept.Refused = fmt.Sprintf("it has %d bytes, and may have %d", len(raw), bounds.MaxSliceBytes)
+		} else {
+			kept.Raw = raw
 		}
-		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-		return Slice{Raw: raw, Service: service, Endpoints: len(slice.Endpoints)}, true, err
+		return kept, true, err
 	}, changed, listed)
-	store.Same = func(a, b Slice) bool { return bytes.Equal(a.Raw, b.Raw) }
+	store.Same = func(a, b Slice) bool { return a.Refused == b.Refused && bytes.Equal(a.Raw, b.Raw) }
 	return store
 }

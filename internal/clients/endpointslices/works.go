@@ -17,6 +17,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/expectations"
 )
 
@@ -103,18 +104,19 @@ func WriteOwn(ctx context.Context, c client.Client, own *OwnWrites, existing, de
 }
 
 // Write creates a Work or sends what differs from the existing one. A Work that is being deleted has to be gone first; that it is gone
-// is an event. So is the execution namespace of a new cluster, before which the cluster cannot have Works; see AddLoop.
+// is an event. So is the execution namespace of a new cluster, before which the cluster cannot have Works; see AddLoop. The error is a
+// bounds.TooMuchError for a record of a cluster that has too many.
 func Write(ctx context.Context, c client.Client, existing, desired *workv1alpha1.Work) error {
 	switch {
 	case existing == nil:
 		err := c.Create(ctx, desired)
 		if client.IgnoreNotFound(client.IgnoreAlreadyExists(err)) != nil && !apierrors.HasStatusCause(err, "NamespaceTerminating") {
-			return fmt.Errorf("creating Work %s: %w", client.ObjectKeyFromObject(desired), err)
+			return fmt.Errorf("creating Work %s: %w", client.ObjectKeyFromObject(desired), bounds.OfRecord(err))
 		}
 		return nil
 	case existing.DeletionTimestamp != nil:
 		return nil
 	}
 	_, err := hubclient.Patch(ctx, c, existing, desired)
-	return client.IgnoreNotFound(err)
+	return bounds.OfRecord(client.IgnoreNotFound(err))
 }

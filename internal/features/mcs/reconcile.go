@@ -91,7 +91,7 @@ func (r *reconciler) read(ctx context.Context, mcs *networkingv1alpha1.MultiClus
 	if err != nil {
 		return s, 0, err
 	}
-	s.exposure = exposure.Of(&mcs.Spec, endpointslices.Names(registered))
+	s.exposure, s.excess = exposure.Of(&mcs.Spec, endpointslices.Names(registered)), endpointslices.Excess(registered)
 	for _, name := range s.exposure.All() {
 		expired, left := r.clusters.Expired(registered, name)
 		if expired {

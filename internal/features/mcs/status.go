@@ -14,6 +14,7 @@ import (
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/endpointslices"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/exposure"
 	"github.com/flagship-k8s/flagship/internal/features/mcs/mcswork"
 	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
@@ -33,6 +34,8 @@ type serviceState struct {
 	works []*workv1alpha1.Work
 	// expired has the clusters that have not been ready for too long, with a message.
 	expired map[string]string
+	// excess has the clusters that have too much of something, with what their condition says.
+	excess map[string]string
 }
 
 // serviceApplied is the condition of the Service itself.
@@ -192,6 +195,9 @@ func (s serviceState) missingFrom(provider string) []string {
 	if why, expired := s.expired[provider]; expired {
 		complaints = append(complaints, why+": its endpoints are marked as not ready")
 	}
+	if why := s.excess[provider]; why != "" {
+		complaints = append(complaints, fmt.Sprintf("cluster %s: it has too much, and its endpoints may be missing: %s", provider, why))
+	}
 	records := 0
 	for _, w := range s.works {
 		if mcswork.IsCollected(w) && w.Namespace == workv1alpha1.ExecutionNamespace(provider) {
@@ -203,6 +209,9 @@ func (s serviceState) missingFrom(provider string) []string {
 			complaints = append(complaints, fmt.Sprintf("cluster %s: no EndpointSlice of the Service was found yet", provider))
 		}
 		return complaints
+	}
+	if records >= endpointslices.MaxSlices {
+		complaints = append(complaints, fmt.Sprintf("cluster %s: of the Service %d EndpointSlices are recorded, and no more", provider, endpointslices.MaxSlices))
 	}
 	for _, consumer := range s.exposure.ConsumersOf(provider) {
 		if why := s.arrival(provider, consumer); why != "" {

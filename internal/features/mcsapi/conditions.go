@@ -24,8 +24,9 @@ func validity(export *multiclusterv1beta1.ServiceExport, service *corev1.Service
 	return multiclusterv1beta1.Valid(export.Generation)
 }
 
-// exportConditions are the conditions of an export, others' included. Only an export that is valid can be in conflict.
-func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Condition, record *workv1alpha1.Work, now time.Time) []metav1.Condition {
+// exportConditions are the conditions of an export, others' included. Only an export that is valid can be in conflict. Missing says which of its
+// slices are not recorded; "" if all are.
+func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Condition, record *workv1alpha1.Work, missing string, now time.Time) []metav1.Condition {
 	conditions := export.DeepCopy().Status.Conditions
 	set := func(c metav1.Condition) {
 		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -43,10 +44,15 @@ func exportConditions(export *multiclusterv1beta1.ServiceExport, valid metav1.Co
 		return conditions
 	case verdict.Refused != "":
 		return refusedConditions(export, verdict.Refused, now, valid)
-	case verdict.Obstacles != "":
-		set(multiclusterv1beta1.Exported(export.Generation, "The service is exported, but not everywhere: "+verdict.Obstacles))
 	default:
-		set(multiclusterv1beta1.Exported(export.Generation, "The service is exported to all clusters that have the namespace"))
+		message := "The service is exported to all clusters that have the namespace"
+		if verdict.Obstacles != "" {
+			message = "The service is exported, but not everywhere: " + verdict.Obstacles
+		}
+		if missing != "" {
+			message += "; endpoints are missing: " + missing
+		}
+		set(multiclusterv1beta1.Exported(export.Generation, message))
 	}
 	if len(verdict.Reasons) > 0 {
 		set(multiclusterv1beta1.Conflicting(export.Generation, verdict.Reasons, verdict.Message))

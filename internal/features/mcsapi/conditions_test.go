@@ -47,7 +47,7 @@ func TestExportConditions(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			e := webExport()
 			e.Status.Conditions = []metav1.Condition{{Type: "Others", Status: metav1.ConditionTrue, Reason: "x"}}
-			conditions := exportConditions(e, validity(e, c.service), c.record, noon)
+			conditions := exportConditions(e, validity(e, c.service), c.record, "", noon)
 			var got []string
 			for _, condition := range conditions {
 				if condition.Type == "Others" {
@@ -66,7 +66,7 @@ func TestExportConditions(t *testing.T) {
 				t.Error("a condition of others is lost")
 			}
 			e.Status.Conditions = conditions
-			if again := exportConditions(e, validity(e, c.service), c.record, noon.Add(time.Hour)); !cmp.Equal(conditions, again) {
+			if again := exportConditions(e, validity(e, c.service), c.record, "", noon.Add(time.Hour)); !cmp.Equal(conditions, again) {
 				t.Errorf("they change with time:\n%s", cmp.Diff(conditions, again))
 			}
 		})
@@ -77,7 +77,7 @@ func TestExportConditions(t *testing.T) {
 func TestInvalidExportHasNoConflict(t *testing.T) {
 	e := webExport()
 	e.Status.Conditions = []metav1.Condition{multiclusterv1beta1.NoConflicts(1)}
-	if got := exportConditions(e, validity(e, nil), nil, noon); meta.FindStatusCondition(got, multiclusterv1beta1.ExportConflict) != nil {
+	if got := exportConditions(e, validity(e, nil), nil, "", noon); meta.FindStatusCondition(got, multiclusterv1beta1.ExportConflict) != nil {
 		t.Errorf("conditions are %+v", got)
 	}
 }

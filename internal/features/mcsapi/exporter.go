@@ -32,6 +32,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/addresses"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // Deps is what the loops over exports and imports in members need besides the manager's cache.
@@ -87,6 +88,13 @@ type exporting struct {
 	conn       *member.Conn
 	exports    *memberwatch.Watch[*multiclusterv1beta1.ServiceExport]
 	namespaces map[string]*exportingNamespace
+	// refused are the slices of which nothing is recorded.
+	refused map[types.NamespacedName]refusedSlice
+}
+
+type refusedSlice struct {
+	export types.NamespacedName
+	why    string
 }
 
 type exportingNamespace struct {
@@ -185,7 +193,7 @@ func (e *exporter) sync(ctx context.Context, cluster string) error {
 		e.exports.Add(cluster, export)
 	}
 	e.members[cluster] = &exporting{
-		conn: conn, namespaces: map[string]*exportingNamespace{},
+		conn: conn, namespaces: map[string]*exportingNamespace{}, refused: map[types.NamespacedName]refusedSlice{},
 		exports: watchExports(e.watches, conn, newExports(changed, func() { e.exports.Add(cluster, everything) })),
 	}
 	return nil
@@ -259,6 +267,9 @@ func (e *exporter) enqueueAll(ctx context.Context, cluster string) error {
 		for _, slice := range namespace.slices.Keys(nil) {
 			e.endpoints.Add(cluster, slice)
 		}
+	}
+	for slice := range m.refused {
+		e.endpoints.Add(cluster, slice)
 	}
 	return err
 }
@@ -349,7 +360,11 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 		if err != nil {
 			return 0, err
 		}
-		if err := endpointslices.Write(ctx, e.client, record, desired); err != nil {
+		err = e.note(cluster, "export "+key.String(), endpointslices.Write(ctx, e.client, record, desired))
+		if bounds.IsTooMuch(err) {
+			return refusedAgain, e.setConditions(ctx, cluster, export, refusedConditions(export, err.Error(), e.clock.Now(), valid))
+		}
+		if err != nil {
 			return 0, err
 		}
 		record = desired
@@ -359,6 +374,9 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 		}
 		record = nil
 	}
+	if record == nil {
+		_ = e.note(cluster, "export "+key.String(), nil)
+	}
 	if existed != (record != nil) {
 		if err := e.enqueueSlices(ctx, cluster, key); err != nil {
 			return 0, err
@@ -367,7 +385,7 @@ func (e *exporter) reconcile(ctx context.Context, cluster string, key types.Name
 	if export == nil {
 		return 0, nil
 	}
-	return 0, e.setConditions(ctx, cluster, export, exportConditions(export, valid, record, e.clock.Now()))
+	return 0, e.setConditions(ctx, cluster, export, exportConditions(export, valid, record, e.refusedOf(cluster, key), e.clock.Now()))
 }
 
 // refusedAgain is when an export is reconciled again of which nothing is recorded.
@@ -442,21 +460,91 @@ func (e *exporter) reconcileEndpoints(ctx context.Context, cluster string, key t
 			slice = endpointslices.Slice{}
 		}
 	}
-	switch {
-	case !certain: // The slice is enqueued again when it is.
-		return 0, nil
-	case slice.Raw != nil && existing == nil:
-		records, err := exportwork.ListRecordsOf(ctx, e.client, cluster, slice.Service)
-		if err != nil || len(records) > endpointslices.MaxSlices { // with that of the export
-			return 0, err
-		}
-		fallthrough
-	case slice.Raw != nil:
-		return 0, endpointslices.Write(ctx, e.client, existing, exportwork.EndpointsRecord(cluster, slice.Service, key, slice.Raw, existing))
-	case existing != nil:
-		return 0, hubclient.DeleteWorks(ctx, e.client, existing)
+	if !certain {
+		return 0, nil // The slice is enqueued again when it is.
 	}
-	return 0, nil
+	again, why, err := e.recordSlice(ctx, cluster, key, slice, existing)
+	e.noteSlice(cluster, key, refusedSlice{slice.Service, why})
+	return again, err
+}
+
+// recordSlice makes the record of a slice what the slice is. It returns why nothing is recorded of a slice that there is.
+func (e *exporter) recordSlice(ctx context.Context, cluster string, key types.NamespacedName, slice endpointslices.Slice, existing *workv1alpha1.Work) (again time.Duration, why string, err error) {
+	switch {
+	case slice.Raw == nil:
+		err := e.note(cluster, key.String(), nil)
+		if existing != nil {
+			err = hubclient.DeleteWorks(ctx, e.client, existing)
+		}
+		return 0, slice.Refused, err
+	case existing == nil:
+		records, err := exportwork.ListRecordsOf(ctx, e.client, cluster, slice.Service)
+		if err != nil {
+			return 0, "", err
+		}
+		if len(records) > endpointslices.MaxSlices { // with that of the export
+			return refusedAgain, fmt.Sprintf("of a Service %d slices are recorded", endpointslices.MaxSlices), nil
+		}
+	}
+	desired := exportwork.EndpointsRecord(cluster, slice.Service, key, slice.Raw, existing)
+	err = e.note(cluster, key.String(), endpointslices.Write(ctx, e.client, existing, desired))
+	if bounds.IsTooMuch(err) {
+		return refusedAgain, err.Error(), nil
+	}
+	return 0, "", err
+}
+
+// note has the condition of the Cluster say that the control plane refuses a record because there are too many of the member. It returns the error.
+func (e *exporter) note(cluster, object string, err error) error {
+	if m, _ := e.watched(cluster, ""); m != nil && m.conn != nil {
+		m.conn.Accounts().NoteObject("records of exports", object, err)
+	}
+	return err
+}
+
+// noteSlice keeps why nothing is recorded of a slice, or that something is, and enqueues the export whose condition says so.
+func (e *exporter) noteSlice(cluster string, slice types.NamespacedName, refused refusedSlice) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.members[cluster]
+	if m == nil {
+		return
+	}
+	before := m.refused[slice]
+	if refused.why == "" {
+		delete(m.refused, slice)
+	} else {
+		m.refused[slice] = refused
+	}
+	if before.why == refused.why && (before.export == refused.export || refused.why == "") {
+		return
+	}
+	for _, changed := range []refusedSlice{before, refused} {
+		if changed.why != "" {
+			e.exports.Add(cluster, changed.export)
+		}
+	}
+}
+
+// refusedOf says which slices of an export are not recorded; "" if all are.
+func (e *exporter) refusedOf(cluster string, export types.NamespacedName) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.members[cluster]
+	if m == nil {
+		return ""
+	}
+	var names []string
+	for slice, refused := range m.refused {
+		if refused.export == export {
+			names = append(names, slice.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	first := slices.Min(names)
+	return bounds.Message(fmt.Sprintf("%d of its EndpointSlices are not taken, such as %s: %s", len(names), first, m.refused[types.NamespacedName{Namespace: export.Namespace, Name: first}].why))
 }
 
 // readSlice returns a slice of an exported Service. Certain is false while not everything is known.

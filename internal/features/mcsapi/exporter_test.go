@@ -2,12 +2,15 @@ package mcsapi
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +27,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/exportwork"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
@@ -70,7 +74,7 @@ func watchingMember(t *testing.T) *watching {
 		slices:   &memberwatch.Watch[endpointslices.Slice]{Store: endpointslices.NewSlices(exportwork.Exported, added, listed)},
 	}
 	exports := &memberwatch.Watch[*multiclusterv1beta1.ServiceExport]{Store: newExports(none, listed)}
-	w.members["a"] = &exporting{exports: exports, namespaces: map[string]*exportingNamespace{"shop": w.namespace}}
+	w.members["a"] = &exporting{exports: exports, namespaces: map[string]*exportingNamespace{"shop": w.namespace}, refused: map[types.NamespacedName]refusedSlice{}}
 	return w
 }
 
@@ -96,6 +100,58 @@ func TestSlicesAreRecordedInAnyOrder(t *testing.T) {
 	})
 	if exportwork.ServiceOf(record) != webKey {
 		t.Errorf("the slice's record is %+v", record)
+	}
+}
+
+// refusing is a control plane that stores no further records.
+type refusing struct{ client.Client }
+
+func (refusing) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", bounds.TooManyRecords("5000 records"))
+}
+
+// TestAnExportSaysWhichSlicesAreNotTaken: those that no API server accepts, and those beyond the bound of the member.
+func TestAnExportSaysWhichSlicesAreNotTaken(t *testing.T) {
+	w := watchingMember(t)
+	fields := must(runtime.DefaultUnstructuredConverter.ToUnstructured(webExport()))
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	wrong := full()
+	wrong.Name, wrong.Endpoints[0].Addresses = "wrong", []string{"::1"}
+	for _, err := range []error{
+		w.members["a"].exports.Replace([]any{&unstructured.Unstructured{Object: fields}}, "1"), w.namespace.services.Replace([]any{service}, "1"),
+		w.namespace.slices.Replace([]any{wrong}, "1"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(want string) {
+		t.Helper()
+		fleettest.Eventually(t, "the export says "+want, func() bool {
+			got := w.refusedOf("a", webKey)
+			return want == "" && got == "" || want != "" && strings.HasPrefix(got, want)
+		})
+	}
+	says("1 of its EndpointSlices are not taken, such as wrong: endpoints[0]")
+	if err := w.namespace.slices.Replace([]any{}, "2"); err != nil {
+		t.Fatal(err)
+	}
+	says("")
+	allowed := w.client
+	slice := endpointslices.Slice{Raw: []byte("{}"), Service: webKey}
+	w.client = refusing{allowed}
+	again, why, err := w.recordSlice(t.Context(), "a", client.ObjectKeyFromObject(full()), slice, nil)
+	if again == 0 || !strings.Contains(why, "5000 records") || err != nil {
+		t.Errorf("beyond the bound: again after %s, %q, %v", again, why, err)
+	}
+	w.client = allowed
+	if again, why, err := w.recordSlice(t.Context(), "a", client.ObjectKeyFromObject(full()), slice, nil); again != 0 || why != "" || err != nil {
+		t.Errorf("within it: again after %s, %q, %v", again, why, err)
+	}
+	record := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{multiclusterv1beta1.VerdictAnnotation: `{}`}}}
+	conditions := exportConditions(webExport(), validity(webExport(), &service.Spec), record, "1 is missing", noon)
+	if ready := meta.FindStatusCondition(conditions, multiclusterv1beta1.ExportReady); ready == nil || !strings.HasSuffix(ready.Message, "endpoints are missing: 1 is missing") {
+		t.Errorf("the condition is %+v", ready)
 	}
 }
 

@@ -278,8 +278,18 @@ func (c *collector) reconcile(ctx context.Context, cluster string, key types.Nam
 		return 0, nil // The slice is enqueued again when it is certain.
 	}
 	again, err := c.record(ctx, cluster, key, slice)
+	c.note(cluster, key, err)
 	c.metrics.Recorded(within(cluster, key), err)
 	return again, err
+}
+
+// note has the condition of the Cluster say that the control plane refuses a record because there are too many of the member.
+func (c *collector) note(cluster string, key types.NamespacedName, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.providers[cluster]; p != nil && p.conn != nil {
+		p.conn.Accounts().NoteObject("records of MultiClusterServices", key.String(), err)
+	}
 }
 
 func (c *collector) record(ctx context.Context, cluster string, key types.NamespacedName, slice endpointslices.Slice) (time.Duration, error) {
