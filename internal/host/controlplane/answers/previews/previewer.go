@@ -42,7 +42,7 @@ const (
 	shortSeconds = 10
 )
 
-// Previewer answers Previews. All exported fields are required.
+// Previewer answers Previews. All exported fields but Short are required.
 type Previewer struct {
 	// Config is that of a preview of this control plane, but for its Evict.
 	Config preview.Config
@@ -58,7 +58,7 @@ type Previewer struct {
 	Mapper  meta.RESTMapper
 	// Synced is closed when the caches are filled.
 	Synced <-chan struct{}
-	// Short returns whether the process is short of memory: no preview is made then, which copies what it changes.
+	// Short returns whether the process is short of memory: no preview is made then, which copies what it changes. Optional.
 	Short func() bool
 }
 
@@ -81,7 +81,7 @@ func (p *Previewer) Preview(ctx context.Context, spec fleetv1alpha1.PreviewSpec,
 	default:
 		return status, apierrors.NewServiceUnavailable("the control plane is starting")
 	}
-	if p.Short() {
+	if p.Short != nil && p.Short() {
 		return status, apierrors.NewTooManyRequests("the control plane is short of memory, so that it makes no previews: send the request again later", shortSeconds)
 	}
 	ctx, cancel := context.WithTimeout(ctx, previewPatience)

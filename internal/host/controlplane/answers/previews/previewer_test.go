@@ -90,3 +90,13 @@ func TestASlowMemberIsNotTriedForEachObject(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPreviewIsMadeWhileMemoryIsShort: a preview copies what it changes.
+func TestNoPreviewIsMadeWhileMemoryIsShort(t *testing.T) {
+	synced := make(chan struct{})
+	close(synced)
+	p := &Previewer{Synced: synced, Short: func() bool { return true }}
+	if _, err := p.Preview(t.Context(), fleetv1alpha1.PreviewSpec{}, &user.DefaultInfo{Name: "alice"}, nil); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("the error is %v, want that there are too many requests", err)
+	}
+}
