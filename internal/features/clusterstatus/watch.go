@@ -39,13 +39,12 @@ func watchResources(ctx context.Context, conn *member.Conn, changed func()) *res
 		changed()
 	})
 	w.devices = newDeviceWatch(w.group, conn, changed)
-	watched := func(resource string, row bounds.Row) memberwatch.Source {
-		source := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll)
-		return noting(w.refused, resource, source.Within(row))
+	watched := func(resource string) memberwatch.Source {
+		return noting(w.refused, resource, conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll))
 	}
 	conn.Accounts().OnChange(changed)
-	w.group.Follow(nodes, watched(nodes, bounds.Nodes), w.resources.Nodes)
-	w.group.Follow(pods, livePods(watched(pods, bounds.Pods)), w.resources.Pods)
+	w.group.Follow(nodes, watched(nodes).Within(bounds.Nodes), w.resources.Nodes)
+	w.group.Follow(pods, livePods(watched(pods).WithinMost(bounds.Pods, w.resources.PodBound)), w.resources.Pods)
 	return w
 }
 

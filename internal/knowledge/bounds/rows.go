@@ -67,7 +67,7 @@ var (
 	// Page is a page of a list.
 	Page = Row{
 		Party: memberServer, Sends: "a page of a list",
-		Piece:  Limit{"a page of a list", 32 << 20, 1_000_000},
+		Piece:  Limit{"a page of a list", 8 << 20, 300_000},
 		Bound:  fmt.Sprintf("decompressed; %d objects are requested; at most %d pages, %d after each other without objects, and tokens of %s", PageObjects, MostPages, EmptyPages, size(TokenBytes)),
 		Beyond: "Watches request a tenth of the objects in a page, down to one. Other lists fail.", Test: "internal/clients/member TestAnAnswerHasTheBoundOfItsRequest",
 	}
@@ -133,6 +133,13 @@ const beyondKept = "The watch ends, and what it showed stays; it begins again af
 
 const keptTest = "internal/clients/member/memberwatch TestAMemberThatShowsTooMuch"
 
+// PodsWaiting is what may be kept of pods for which no node of the member has room, and PodBytes what is added for each that has: a pod that is kept
+// takes some 300 bytes.
+var PodsWaiting = Amount{50_000, 16 << 20}
+
+// PodBytes: see PodsWaiting.
+const PodBytes = 1 << 10
+
 // What is kept of what watches of a member show.
 var (
 	// Managed are the objects with the managed label.
@@ -145,7 +152,9 @@ var (
 	// Nodes are all nodes.
 	Nodes = Row{Party: memberServer, Sends: "nodes", Kept: Amount{20_000, 128 << 20}, Beyond: beyondKept + " The Cluster has no summary of its resources then.", Test: keptTest}
 	// Pods are all pods that have not finished.
-	Pods = Row{Party: memberServer, Sends: "pods", Kept: Amount{300_000, 256 << 20}, Beyond: beyondKept + " The Cluster has no summary of its resources then.", Test: keptTest}
+	Pods = Row{Party: memberServer, Sends: "pods", Kept: Amount{300_000, 256 << 20},
+		Bound:  fmt.Sprintf("no more than %s objects and %s beyond those for which its nodes have room, each of which has %s", thousands(PodsWaiting.Objects), size(PodsWaiting.Bytes), size(PodBytes)),
+		Beyond: beyondKept + " The Cluster has no summary of its resources then.", Test: keptTest}
 	// DeviceClasses are those of both versions.
 	DeviceClasses = Row{Party: memberServer, Sends: "classes of devices", Kept: Amount{1000, 32 << 20}, Beyond: beyondKept, Test: keptTest}
 	// ResourceSlices are the devices.

@@ -38,6 +38,12 @@ func (s Source) Within(row bounds.Row) Source {
 	return s
 }
 
+// WithinMost is Within with a bound in place of that of the row.
+func (s Source) WithinMost(row bounds.Row, most func() bounds.Amount) Source {
+	s.Account = s.Accounts.Of(row, most)
+	return s
+}
+
 // Stream is a watch that has begun. Its events are read and decoded by the goroutine that calls Next; a watch.Interface has another one for
 // that.
 type Stream interface {

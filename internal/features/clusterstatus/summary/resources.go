@@ -16,6 +16,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin"
 )
@@ -27,6 +28,8 @@ type Resources struct {
 	Pods  *memberwatch.Store[pod]
 
 	mu sync.Mutex
+	// room is how many pods the nodes have room for.
+	room int64
 	// used is what pods with a node request, by node; waiting is what pods without one request.
 	used    map[string]capacity.Amounts
 	waiting capacity.Amounts
@@ -71,7 +74,7 @@ const (
 // with listed set, after every complete list; it must not block.
 func NewResources(news func(resource string, listed bool)) *Resources {
 	r := &Resources{used: map[string]capacity.Amounts{}, unplaced: map[types.NamespacedName]Unplaced{}}
-	r.Nodes = &memberwatch.Store[node]{Keep: memberwatch.Of(readNode), Same: sameNode, News: func(listed bool) { news("nodes", listed) }}
+	r.Nodes = &memberwatch.Store[node]{Keep: memberwatch.Of(readNode), Same: sameNode, Changed: r.nodeChanged, News: func(listed bool) { news("nodes", listed) }}
 	r.Pods = &memberwatch.Store[pod]{
 		Keep: memberwatch.Of(readPod),
 		Same: func(a, b pod) bool {
@@ -94,6 +97,30 @@ func NewResources(news func(resource string, listed bool)) *Resources {
 		News: func(listed bool) { news("pods", listed) },
 	}
 	return r
+}
+
+func (r *Resources) nodeChanged(_ types.NamespacedName, before, after *node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.room += roomOf(after) - roomOf(before)
+}
+
+// roomOf is how many pods a node has room for, as it says; kubelets are not set to more than a thousand.
+func roomOf(n *node) int64 {
+	const most = 1000
+	if n == nil {
+		return 0
+	}
+	pods, _ := n.allocatable.Of(corev1.ResourcePods)
+	return min(pods, most)
+}
+
+// PodBound is how much may be kept of the pods: more than the nodes have room for do not run.
+func (r *Resources) PodBound() bounds.Amount {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := bounds.PodsWaiting.Plus(bounds.Amount{Objects: 1, Bytes: bounds.PodBytes}.Times(r.room))
+	return bounds.Amount{Objects: min(most.Objects, bounds.Pods.Kept.Objects), Bytes: min(most.Bytes, bounds.Pods.Kept.Bytes)}
 }
 
 func readNode(n *corev1.Node) (node, bool, error) {

@@ -14,6 +14,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberwatch"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 func list(cpu, memory, pods string) corev1.ResourceList {
@@ -260,5 +261,33 @@ func TestPodsOfDeploymentsThatNoNodeTakes(t *testing.T) {
 				t.Errorf("with a node: %v", got)
 			}
 		})
+	}
+}
+
+// TestPodsHaveTheBoundOfTheirNodes: a member shows no more pods than its nodes have room for, and some that wait.
+func TestPodsHaveTheBoundOfTheirNodes(t *testing.T) {
+	r := NewResources(func(string, bool) {})
+	says := func(when string, room int64) {
+		t.Helper()
+		want := bounds.PodsWaiting.Plus(bounds.Amount{Objects: room, Bytes: room * bounds.PodBytes})
+		if got := r.PodBound(); got != want {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	says("without nodes", 0)
+	update(r.Nodes, nodeOf("a", true, list("4", "8Gi", "110")))
+	update(r.Nodes, nodeOf("b", true, list("4", "8Gi", "9000000")))
+	says("a node that says too much counts as a thousand", 1110)
+	update(r.Nodes, nodeOf("a", true, list("4", "8Gi", "250")))
+	says("with more room", 1250)
+	if err := r.Nodes.Delete(nodeOf("b", true, list("4", "8Gi", "9000000"))); err != nil {
+		t.Fatal(err)
+	}
+	says("with a node less", 250)
+	for i := range 1000 {
+		update(r.Nodes, nodeOf(fmt.Sprint("n", i), true, list("4", "8Gi", "1000")))
+	}
+	if got := r.PodBound(); got != bounds.Pods.Kept {
+		t.Errorf("with many nodes: %v, want that of all members", got)
 	}
 }
