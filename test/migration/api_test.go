@@ -31,6 +31,7 @@ import (
 // TestAgainstTheAPIAlone has a control plane that serves Karmada's kinds and runs nothing of Flagship. Its objects, and those in the member,
 // are as Karmada's controllers write them. They are imported, and then exported to another one of that kind.
 func TestAgainstTheAPIAlone(t *testing.T) {
+	fleettest.Nightly(t, "TestImport guards an import and an export, too; this takes 140 s")
 	t.Parallel()
 	source, member := apiAlone(t), fleettest.StartMember(t, "east", "--nodes", "1")
 	joined(t, source, member)

@@ -19,6 +19,7 @@ import (
 // TestInPullMode has control planes take over a member in Pull mode beside one in Push mode, one after the other: an import, and then an
 // export. Each time the agent of the former is stopped, and one of the next is registered. No object in a member changes but for its marks.
 func TestInPullMode(t *testing.T) {
+	fleettest.Nightly(t, "TestImport guards the same with members in Push mode; this takes 100 s")
 	t.Parallel()
 	source, target := fleettest.StartHub(t, "--enable-bootstrap-token-auth"), fleettest.StartHub(t, "--enable-bootstrap-token-auth")
 	east, west := fleettest.StartMember(t, "east", "--nodes", "1"), fleettest.StartMember(t, "west", "--nodes", "1")
