@@ -23,7 +23,7 @@ const (
 
 // TestDisksAreFull: the file systems of a control plane, a member and an agent are really full.
 func TestDisksAreFull(t *testing.T) {
-	fleettest.Nightly(t, "it fills three file systems, which takes 110 s; the tests of package etcd guard what is told")
+	fleettest.Nightly(t, "it fills three file systems, which takes 110 s; the tests of package etcd guard what is reported")
 	t.Parallel()
 	if !fleettest.InOwnMounts(t) {
 		return

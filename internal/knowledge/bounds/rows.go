@@ -133,7 +133,7 @@ const beyondKept = "The watch ends, and what it showed stays; it begins again af
 
 const keptTest = "internal/clients/member/memberwatch TestAMemberThatShowsTooMuch"
 
-// PodsWaiting is what may be kept of pods for which no node of the member has room, and PodBytes what is added for each that has: a pod that is kept
+// PodsWaiting is what may be kept of pods that no node of the member can run, and PodBytes what is added for each that has: a pod that is kept
 // takes some 300 bytes.
 var PodsWaiting = Amount{50_000, 16 << 20}
 
@@ -153,7 +153,7 @@ var (
 	Nodes = Row{Party: memberServer, Sends: "nodes", Kept: Amount{20_000, 128 << 20}, Beyond: beyondKept + " The Cluster has no summary of its resources then.", Test: keptTest}
 	// Pods are all pods that have not finished.
 	Pods = Row{Party: memberServer, Sends: "pods", Kept: Amount{300_000, 256 << 20},
-		Bound:  fmt.Sprintf("no more than %s objects and %s beyond those for which its nodes have room, each of which has %s", thousands(PodsWaiting.Objects), size(PodsWaiting.Bytes), size(PodBytes)),
+		Bound:  fmt.Sprintf("no more than %s objects and %s beyond those that its nodes can run, each of which has %s", thousands(PodsWaiting.Objects), size(PodsWaiting.Bytes), size(PodBytes)),
 		Beyond: beyondKept + " The Cluster has no summary of its resources then.", Test: keptTest}
 	// DeviceClasses are those of both versions.
 	DeviceClasses = Row{Party: memberServer, Sends: "classes of devices", Kept: Amount{1000, 32 << 20}, Beyond: beyondKept, Test: keptTest}

@@ -28,8 +28,8 @@ type Resources struct {
 	Pods  *memberwatch.Store[pod]
 
 	mu sync.Mutex
-	// room is how many pods the nodes have room for.
-	room int64
+	// allocatable is how many pods the nodes can run.
+	allocatable int64
 	// used is what pods with a node request, by node; waiting is what pods without one request.
 	used    map[string]capacity.Amounts
 	waiting capacity.Amounts
@@ -102,11 +102,11 @@ func NewResources(news func(resource string, listed bool)) *Resources {
 func (r *Resources) nodeChanged(_ types.NamespacedName, before, after *node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.room += roomOf(after) - roomOf(before)
+	r.allocatable += podsOf(after) - podsOf(before)
 }
 
-// roomOf is how many pods a node has room for, as it says; kubelets are not set to more than a thousand.
-func roomOf(n *node) int64 {
+// podsOf is how many pods a node can run, as it says; kubelets are not set to more than a thousand.
+func podsOf(n *node) int64 {
 	const most = 1000
 	if n == nil {
 		return 0
@@ -115,11 +115,11 @@ func roomOf(n *node) int64 {
 	return min(pods, most)
 }
 
-// PodBound is how much may be kept of the pods: more than the nodes have room for do not run.
+// PodBound is how much may be kept of the pods: more than the nodes can run wait.
 func (r *Resources) PodBound() bounds.Amount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	most := bounds.PodsWaiting.Plus(bounds.Amount{Objects: 1, Bytes: bounds.PodBytes}.Times(r.room))
+	most := bounds.PodsWaiting.Plus(bounds.Amount{Objects: 1, Bytes: bounds.PodBytes}.Times(r.allocatable))
 	return bounds.Amount{Objects: min(most.Objects, bounds.Pods.Kept.Objects), Bytes: min(most.Bytes, bounds.Pods.Kept.Bytes)}
 }
 

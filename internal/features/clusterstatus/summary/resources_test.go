@@ -264,12 +264,12 @@ func TestPodsOfDeploymentsThatNoNodeTakes(t *testing.T) {
 	}
 }
 
-// TestPodsHaveTheBoundOfTheirNodes: a member shows no more pods than its nodes have room for, and some that wait.
+// TestPodsHaveTheBoundOfTheirNodes: a member shows no more pods than its nodes can run, and some that wait.
 func TestPodsHaveTheBoundOfTheirNodes(t *testing.T) {
 	r := NewResources(func(string, bool) {})
-	says := func(when string, room int64) {
+	says := func(when string, pods int64) {
 		t.Helper()
-		want := bounds.PodsWaiting.Plus(bounds.Amount{Objects: room, Bytes: room * bounds.PodBytes})
+		want := bounds.PodsWaiting.Plus(bounds.Amount{Objects: pods, Bytes: pods * bounds.PodBytes})
 		if got := r.PodBound(); got != want {
 			t.Errorf("%s: %v, want %v", when, got, want)
 		}
@@ -279,7 +279,7 @@ func TestPodsHaveTheBoundOfTheirNodes(t *testing.T) {
 	update(r.Nodes, nodeOf("b", true, list("4", "8Gi", "9000000")))
 	says("a node that says too much counts as a thousand", 1110)
 	update(r.Nodes, nodeOf("a", true, list("4", "8Gi", "250")))
-	says("with more room", 1250)
+	says("a node that can run more", 1250)
 	if err := r.Nodes.Delete(nodeOf("b", true, list("4", "8Gi", "9000000"))); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// followedWorks is a cache of Works that tells when a loop begins to follow them.
+// followedWorks is a cache of Works that closes a channel when a loop begins to follow them.
 type followedWorks struct {
 	*fleettest.Works
 	followed chan struct{}
