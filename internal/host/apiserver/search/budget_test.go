@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/budget"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/search/merge"
 	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -68,6 +71,40 @@ func TestAUserHasABudget(t *testing.T) {
 		code, _, _ := get(t, web, "GET", proxying+configMaps, "")
 		return code == http.StatusOK
 	})
+}
+
+// TestWatchesHaveABudget: a user whose watches are at the bound is refused another one, and one that is open ends when clusters join.
+func TestWatchesHaveABudget(t *testing.T) {
+	f, _, _ := two(t)
+	server := f.server()
+	web := f.serve(server.ServeHTTP)
+	_, _, list := get(t, web, "GET", proxying+configMaps, "")
+	query := "resourceVersion=" + merge.VersionOf(list)
+	var others []*budget.Following
+	fill := func() {
+		for {
+			other := server.openWatches.Of("alice")
+			if other.Add(1) != nil {
+				return
+			}
+			others = append(others, other)
+		}
+	}
+	fill()
+	code, header, status := get(t, web, "GET", proxying+configMaps+"?watch=true&"+query, "")
+	if code != http.StatusTooManyRequests || header.Get("Retry-After") != "1" {
+		t.Errorf("a watch beyond the bound: %d, %v, %v", code, header, status)
+	}
+	for _, other := range others {
+		other.End()
+	}
+	f.change(map[string][]string{"a": nil})
+	_, _, list = get(t, web, "GET", proxying+configMaps, "")
+	query = "resourceVersion=" + merge.VersionOf(list)
+	w := watch(t, web, query)
+	fill()
+	f.change(map[string][]string{"a": nil, "b": nil})
+	w.expect("ERROR " + string(metav1.StatusReasonTooManyRequests))
 }
 
 // TestAnEventHasABound: a watch of a member ends at an event without an end and is begun again, and the events of other members go on.

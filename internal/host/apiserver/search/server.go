@@ -65,6 +65,8 @@ type Server struct {
 	waits    *waits.Waits
 	budget   *budget.Budget
 	short    func() bool
+	// openWatches are those of members.
+	openWatches *budget.Watches
 	// patience is how long a member may take to answer.
 	patience time.Duration
 	// pause is how long a watch of a member that failed is not begun again, at first.
@@ -81,7 +83,7 @@ func New(config Config, process func() *inprocess.Transport) *Server {
 		config.Clock = clock.RealClock{}
 	}
 	s := &Server{
-		registries: registries, process: process, waits: waits.New(config.Clock), budget: &budget.Budget{}, short: config.Short, patience: memberPatience, pause: time.Second,
+		registries: registries, process: process, waits: waits.New(config.Clock), budget: &budget.Budget{}, short: config.Short, openWatches: &budget.Watches{}, patience: memberPatience, pause: time.Second,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flagship_search_requests_total", Help: "Requests to the search API that read or write members, by verb.",
 		}, []string{"verb"}),

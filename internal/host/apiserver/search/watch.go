@@ -81,7 +81,9 @@ func (c *call) watch(ctx context.Context) error {
 		}
 	}
 	c.share.End()
-	w := &watcher{call: c, at: maps.Clone(from), events: make(chan delta), bookmarks: query.Get("allowWatchBookmarks") == "true"}
+	open := c.openWatches.Of(budget.Tenant(c.caller.GetName()))
+	defer open.End()
+	w := &watcher{call: c, at: maps.Clone(from), open: open, events: make(chan delta), bookmarks: query.Get("allowWatchBookmarks") == "true"}
 	if w.at == nil {
 		w.at = merge.Version{}
 	}
@@ -89,8 +91,7 @@ func (c *call) watch(ctx context.Context) error {
 	if seconds, err := strconv.Atoi(query.Get("timeoutSeconds")); err == nil && seconds > 0 {
 		life = time.Duration(seconds) * time.Second
 	}
-	w.run(ctx, life, changed)
-	return nil
+	return w.run(ctx, life, changed)
 }
 
 // refresh reads again which clusters have the resource.
@@ -106,27 +107,31 @@ func (c *call) refresh(ctx context.Context) (err error) {
 type watcher struct {
 	*call
 	// at is what the client has.
-	at        merge.Version
+	at merge.Version
+	// open is what it has of the budget of open watches.
+	open      *budget.Following
 	events    chan delta
 	bookmarks bool
 	following sync.WaitGroup
 }
 
-// run writes events until the time is over, the client is gone, or it has to list again.
-func (w *watcher) run(ctx context.Context, life time.Duration, changed <-chan struct{}) {
+// run writes events until the time is over, the client is gone, or it has to list again. An error is one before the answer began.
+func (w *watcher) run(ctx context.Context, life time.Duration, changed <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, life)
 	defer w.following.Wait()
 	defer cancel()
+	followed := map[string][]string{}
+	if err := w.follow(ctx, followed); err != nil {
+		return err
+	}
 	w.writer.Header().Set("Content-Type", "application/json")
 	w.writer.WriteHeader(http.StatusOK)
 	w.flush()
-	followed := map[string][]string{}
-	w.follow(ctx, followed)
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case d := <-w.events:
 			err = w.deliver(d)
 		case <-changed:
@@ -137,17 +142,20 @@ func (w *watcher) run(ctx context.Context, life time.Duration, changed <-chan st
 		}
 		if err != nil {
 			w.end(err)
-			return
+			return nil
 		}
 	}
 }
 
-// follow begins to follow the clusters that are new. It returns an error if one is not read any more.
+// follow begins to follow the clusters that are new. It returns an error if one is not read any more, or if too many watches are open.
 func (w *watcher) follow(ctx context.Context, followed map[string][]string) error {
 	for cluster, namespaces := range followed {
 		if now, still := w.clusters[cluster]; !still || !slices.Equal(now, namespaces) || (now == nil) != (namespaces == nil) {
 			return expired(fmt.Sprintf("cluster %s is not read any more, or other namespaces of it", cluster))
 		}
+	}
+	if err := w.open.Add(len(w.clusters) - len(followed)); err != nil { // all that are followed are still there
+		return err
 	}
 	for cluster, namespaces := range w.clusters {
 		if _, known := followed[cluster]; known {
