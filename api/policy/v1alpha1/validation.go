@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -69,6 +70,14 @@ func validateMoves(annotations map[string]string) field.ErrorList {
 func ValidateOverride(policy Override) field.ErrorList {
 	path, spec := field.NewPath("spec"), policy.OverrideSpec()
 	errs := validateSelectors(spec.ResourceSelectors, path.Child("resourceSelectors"))
+	terms := termsOfAffinity(spec.TargetCluster)
+	for i := range spec.OverrideRules {
+		terms += termsOfAffinity(spec.OverrideRules[i].TargetCluster)
+	}
+	if terms > maxAffinityTerms {
+		return append(errs, field.Invalid(path.Child("overrideRules"), terms,
+			fmt.Sprintf("the target clusters may have %d labels, expressions, values and names of clusters in all", maxAffinityTerms)))
+	}
 	for i := range spec.OverrideRules {
 		rule, path := &spec.OverrideRules[i], path.Child("overrideRules").Index(i)
 		errs = append(errs, ValidateClusterAffinity(rule.TargetCluster, path.Child("targetCluster"))...)
@@ -103,6 +112,13 @@ func ValidateClusterAffinity(affinity *ClusterAffinity, path *field.Path) field.
 }
 
 func validateSelectors(selectors []ResourceSelector, path *field.Path) field.ErrorList {
+	terms := 0
+	for _, selector := range selectors {
+		terms += termsOf(selector.LabelSelector)
+	}
+	if terms > maxLabelTerms {
+		return field.ErrorList{field.Invalid(path, terms, fmt.Sprintf("the label selectors may have %d labels, expressions and values in all", maxLabelTerms))}
+	}
 	var errs field.ErrorList
 	for i, selector := range selectors {
 		errs = append(errs, metav1validation.ValidateLabelSelector(selector.LabelSelector,
@@ -112,6 +128,9 @@ func validateSelectors(selectors []ResourceSelector, path *field.Path) field.Err
 }
 
 func validatePlacement(placement *Placement, path *field.Path) field.ErrorList {
+	if terms := termsOfPlacement(placement); terms > maxAffinityTerms {
+		return field.ErrorList{field.Invalid(path, terms, fmt.Sprintf("the affinities may have %d labels, expressions, values and names of clusters in all", maxAffinityTerms))}
+	}
 	errs := ValidateClusterAffinity(placement.ClusterAffinity, path.Child("clusterAffinity"))
 	for i := range placement.ClusterAffinities {
 		term, path := &placement.ClusterAffinities[i], path.Child("clusterAffinities").Index(i)

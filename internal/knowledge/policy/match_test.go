@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 var deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -322,7 +323,8 @@ func FuzzMatchNeverPanics(f *testing.F) {
 				}},
 			}}
 		}))
-		rank := Match(web, policy)
+		var rank Rank
+		bounded.Run(t, func() { rank = Match(web, policy) })
 		if rank == RankName && name != web.Name {
 			t.Errorf("selector name %q matched %q", name, web.Name)
 		}

@@ -9,6 +9,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // FuzzDependencies reads any list of dependencies from a binding. What counts of it is of the binding's namespace, or a definition.
@@ -21,14 +22,18 @@ func FuzzDependencies(f *testing.F) {
 			binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Annotations: map[string]string{workv1alpha2.DependenciesAnnotation: list},
 			}}
-			for _, d := range Parse(binding) {
+			var parsed []interpret.Dependency
+			bounded.Run(t, func() {
+				parsed = Parse(binding)
+				_ = IndexValues(binding)
+				_ = RefersTo(binding, policy.Subject{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop", Name: "s"})
+			})
+			for _, d := range parsed {
 				definition := d.Namespace == "" && d.Kind == "CustomResourceDefinition"
 				if !definition && (namespace == "" || d.Namespace != namespace) {
 					t.Fatalf("a binding of namespace %q depends on %+v", namespace, interpret.Dependency(d))
 				}
 			}
-			_ = IndexValues(binding)
-			_ = RefersTo(binding, policy.Subject{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop", Name: "s"})
 		}
 	})
 }
