@@ -191,7 +191,10 @@ func conflictResolution(template *unstructured.Unstructured, spec *workv1alpha2.
 	}
 }
 
-// recordOverrides lists on the Work the overrides that were applied.
+// maxRecorded bounds the text of each annotation with applied overrides. All annotations of an object may have 256 KiB.
+const maxRecorded = 64 << 10
+
+// recordOverrides lists on the Work the overrides that were applied: of those beyond maxRecorded only the policies, as many as fit.
 func recordOverrides(work *workv1alpha1.Work, annotations map[string]string, result override.Result) error {
 	for key, applied := range map[string][]override.Applied{
 		workv1alpha1.AppliedClusterOverridesAnnotation: result.Cluster,
@@ -202,12 +205,36 @@ func recordOverrides(work *workv1alpha1.Work, annotations map[string]string, res
 			continue
 		}
 		text, err := json.Marshal(applied)
+		if err == nil && len(text) > maxRecorded {
+			text, err = policiesOf(applied)
+		}
 		if err != nil {
 			return fmt.Errorf("encoding the applied overrides: %w", err)
 		}
 		annotations[key] = string(text)
 	}
 	return nil
+}
+
+// policiesOf encodes which policies were applied, without their edits.
+func policiesOf(applied []override.Applied) ([]byte, error) {
+	var named []override.Applied
+	size := 2
+	for i, one := range applied {
+		if i > 0 && one.PolicyName == applied[i-1].PolicyName {
+			continue
+		}
+		one.Overriders = policyv1alpha1.Overriders{}
+		text, err := json.Marshal(one)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(text) + 1; size > maxRecorded {
+			break
+		}
+		named = append(named, one)
+	}
+	return json.Marshal(named)
 }
 
 // Same returns whether to write desired, which was made from existing, would change nothing.

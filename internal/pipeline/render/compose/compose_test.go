@@ -2,6 +2,8 @@ package compose
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +15,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
+	"github.com/flagship-k8s/flagship/internal/knowledge/override"
 )
 
 func testComposer() *Composer {
@@ -213,6 +216,43 @@ func TestComposeOverrides(t *testing.T) {
 	without := composeNginx(t, func(r *Request) { r.Existing = work })
 	if len(without.Annotations) != 3 {
 		t.Errorf("without policies the annotations are %v, want no trace of overrides", without.Annotations)
+	}
+}
+
+// TestLargeOverridesAreRecordedByPolicy: their values would exceed what the annotations of a Work may have.
+func TestLargeOverridesAreRecordedByPolicy(t *testing.T) {
+	long := policyv1alpha1.RuleWithCluster{Overriders: policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
+		Path: "/metadata/annotations/a", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte(`"` + strings.Repeat("x", 50_000) + `"`)},
+	}}}}
+	for name, tc := range map[string]struct{ rules, policies, named int }{
+		"one that fits":         {1, 1, 1},
+		"two rules of a policy": {2, 1, 1},
+		"two policies":          {1, 2, 2},
+		"more than fit":         {1, 1200, 992},
+	} {
+		t.Run(name, func(t *testing.T) {
+			applied := make([]override.Applied, 0, tc.rules*tc.policies)
+			for i := range tc.policies {
+				for range tc.rules {
+					applied = append(applied, override.Applied{PolicyName: fmt.Sprintf("policy-%025d", i), Overriders: long.Overriders})
+				}
+			}
+			annotations := map[string]string{}
+			if err := recordOverrides(&workv1alpha1.Work{}, annotations, override.Result{Namespace: applied}); err != nil {
+				t.Fatal(err)
+			}
+			text := annotations[workv1alpha1.AppliedOverridesAnnotation]
+			var recorded []override.Applied
+			if err := json.Unmarshal([]byte(text), &recorded); err != nil || len(text) > maxRecorded {
+				t.Fatalf("%d bytes are recorded: %v", len(text), err)
+			}
+			if got := len(recorded); got != tc.named || recorded[0].PolicyName != applied[0].PolicyName {
+				t.Errorf("%d policies are recorded, want %d", got, tc.named)
+			}
+			if whole := len(recorded[0].Overriders.Plaintext) == 1; whole != (len(applied) == 1) {
+				t.Errorf("the edits of %d rules are recorded: %t", len(applied), whole)
+			}
+		})
 	}
 }
 
