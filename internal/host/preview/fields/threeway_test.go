@@ -2,6 +2,8 @@ package fields_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/flagship-k8s/flagship/internal/host/preview/fields"
+	"github.com/flagship-k8s/flagship/internal/tools/fleettest/bounded"
 )
 
 // TestThreeWay: a manifest without annotations removes those that the last one had, and leaves those of others, as "kubectl apply" does.
@@ -69,5 +72,39 @@ func TestThreeWay(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestLongListsAreComparedInBudget: those of a manifest and of an object that have nothing in common; longer ones are refused by name.
+func TestLongListsAreComparedInBudget(t *testing.T) {
+	pod := func(prefix string, n int) *unstructured.Unstructured {
+		env := make([]any, n)
+		for i := range env {
+			env[i] = map[string]any{"name": fmt.Sprint(prefix, i)}
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "one"},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "a", "env": env}}}}}
+	}
+	present := pod("a", 2_000)
+	last, err := json.Marshal(present.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	present.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: string(last)})
+	bounded.Run(t, func() {
+		patch, _, err := fields.ThreeWay(present, pod("b", 2_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := json.Marshal(present.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := strategicpatch.StrategicMergePatch(document, patch, corev1.Pod{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, _, err := fields.ThreeWay(present, pod("b", 2_001)); err == nil || !strings.Contains(err.Error(), "2001 entries in spec.containers[0].env") {
+		t.Errorf("a longer list: %v", err)
 	}
 }
