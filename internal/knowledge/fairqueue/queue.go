@@ -1,7 +1,9 @@
 package fairqueue
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,13 +20,21 @@ import (
 // The priority queue below it fixes the place of a request when it is added, but does not tell when a delay ends. So a request with a
 // delay is added before all turns of its priority. GetWithPriority then receives it as soon as it is ready, draws its turn, and adds it
 // again. What waits for its time therefore does not count in the line of its group.
+//
+// A group whose requests take long would have all workers after a while, since each that ends is followed by one of every group. So it may have
+// three quarters of those that other groups do not have. Its next request is set aside until one of the group, or of another one, ends.
 type Queue[T comparable] struct {
 	priorityqueue.PriorityQueue[T]
 	group func(T) string
+	// workers is how many requests are handled at a time; 0 if groups may have all of them.
+	workers int
 
 	mu      sync.Mutex
 	waiting map[T]ticket
 	classes map[int]*class // by priority
+	handled map[T]string   // the group of each request that is being handled
+	busy    map[string]int // how many of each group are
+	aside   map[string][]T // what waits for a worker of its group, in order
 }
 
 // ticket is the place of a request that waits. Its turn is zero until it is ready.
@@ -56,6 +66,7 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 	return &Queue[T]{
 		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[T]) { o.RateLimiter = limiter }),
 		group:         group, waiting: map[T]ticket{}, classes: map[int]*class{},
+		handled: map[T]string{}, busy: map[string]int{}, aside: map[string][]T{},
 	}
 }
 
@@ -63,6 +74,15 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 func Maker[T comparable](group func(T) string) func(string, workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 	return func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 		return New(name, limiter, group)
+	}
+}
+
+// Shared is Maker for a loop with so many workers, of which no group has all.
+func Shared[T comparable](workers int, group func(T) string) func(string, workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
+	return func(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
+		q := New(name, limiter, group)
+		q.workers = workers
+		return q
 	}
 }
 
@@ -106,12 +126,93 @@ func (q *Queue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
 		if shutdown {
 			return item, 0, true
 		}
-		place, isNext := q.leave(item, rank)
-		if isNext {
+		place, then := q.leave(item, rank)
+		switch then {
+		case isNext:
 			return item, priorityOf(rank), false
+		case waitsOn:
+			q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &place}, item)
 		}
-		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &place}, item)
 		q.PriorityQueue.Done(item)
+	}
+}
+
+// Done implements workqueue.TypedInterface.
+func (q *Queue[T]) Done(item T) {
+	following := q.end(item) // before another worker may get the request again
+	q.PriorityQueue.Done(item)
+	for next, rank := range following {
+		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &rank}, next)
+	}
+}
+
+// Len is how many requests wait.
+func (q *Queue[T]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.PriorityQueue.Len()
+	for _, items := range q.aside {
+		n += len(items)
+	}
+	return n
+}
+
+// mayHandle returns whether a group may have another worker. It is called with the lock held.
+func (q *Queue[T]) mayHandle(group string) bool {
+	busy := q.busy[group]
+	return q.workers == 0 || busy == 0 || busy+1 <= 3*(q.workers-len(q.handled)-1)
+}
+
+// end frees the worker of a request, and returns what may be handled of each group that waits for one, with its rank.
+func (q *Queue[T]) end(item T) map[T]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	group, known := q.handled[item]
+	if !known {
+		return nil
+	}
+	delete(q.handled, item)
+	if q.busy[group]--; q.busy[group] == 0 {
+		delete(q.busy, group)
+	}
+	var next map[T]int
+	for group, items := range q.aside {
+		if !q.mayHandle(group) {
+			continue
+		}
+		if next == nil {
+			next = map[T]int{}
+		}
+		next[items[0]] = q.waiting[items[0]].rank()
+		q.takeUp(group, 0)
+	}
+	return next
+}
+
+// placeAside is where a request is, or belongs, among those of its group that are set aside. It is called with the lock held.
+func (q *Queue[T]) placeAside(item T, held ticket) (at int, there bool) {
+	items := q.aside[held.group]
+	at, _ = slices.BinarySearchFunc(items, held.rank(), func(other T, rank int) int { return cmp.Compare(rank, q.waiting[other].rank()) })
+	return at, at < len(items) && items[at] == item
+}
+
+// setAside keeps a request until its group may have another worker. It is called with the lock held.
+func (q *Queue[T]) setAside(item T, held ticket) {
+	if at, there := q.placeAside(item, held); !there { // else it was added again meanwhile
+		q.aside[held.group] = slices.Insert(q.aside[held.group], at, item)
+	}
+}
+
+// takeUp takes a request of a group out of those that are set aside. It is called with the lock held.
+func (q *Queue[T]) takeUp(group string, at int) {
+	items := q.aside[group]
+	switch {
+	case len(items) == 1:
+		delete(q.aside, group)
+	case at == 0: // the usual case, without a copy of the others
+		q.aside[group] = items[1:]
+	default:
+		q.aside[group] = slices.Delete(items, at, at+1)
 	}
 }
 
@@ -152,21 +253,39 @@ func (q *Queue[T]) draw(of ticket) int64 {
 	return l.last
 }
 
+// step is what becomes of a request that the priority queue handed out.
+type step int
+
+const (
+	isNext   step = iota // it is handled
+	waitsOn              // at another place
+	waitsFor             // for a worker
+)
+
 // leave ends the wait of a request that the priority queue handed out at a rank. If its place is another one, since its delay ended or it was
 // added again meanwhile, it returns the rank of that.
-func (q *Queue[T]) leave(item T, rank int) (place int, isNext bool) {
+func (q *Queue[T]) leave(item T, rank int) (place int, then step) {
 	q.mu.Lock()
 	held, waits := q.waiting[item]
 	if !waits || held.turn == 0 || held.rank() != rank {
 		q.mu.Unlock()
-		return q.enter(item, priorityOf(rank), true).rank(), false
+		return q.enter(item, priorityOf(rank), true).rank(), waitsOn
 	}
 	defer q.mu.Unlock()
+	if !q.mayHandle(held.group) {
+		q.setAside(item, held)
+		return rank, waitsFor
+	}
+	if at, there := q.placeAside(item, held); there {
+		q.takeUp(held.group, at)
+	}
 	delete(q.waiting, item)
 	c := q.classes[held.priority]
 	c.served = max(c.served, held.turn)
 	q.forget(held)
-	return rank, true
+	q.handled[item] = held.group
+	q.busy[held.group]++
+	return rank, isNext
 }
 
 // forget takes a ticket out of its line. It is called with the lock held.

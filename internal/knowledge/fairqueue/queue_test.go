@@ -217,3 +217,102 @@ func TestAddedWhileHandled(t *testing.T) {
 		t.Errorf("served (-want +got):\n%s", diff)
 	}
 }
+
+// TestNoGroupHasAllWorkers: groups whose requests do not end leave workers to the groups that come later, also if there are several of them.
+func TestNoGroupHasAllWorkers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		workers int
+		want    []int // what each group gets, one after the other
+	}{
+		"one":     {1, []int{1}},
+		"two":     {2, []int{1, 1}},
+		"eight":   {8, []int{6, 1, 1}},
+		"sixteen": {16, []int{12, 3, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := shared(t, tc.workers)
+				served := make(chan string, 100)
+				for range tc.workers {
+					go func() {
+						if item, shutdown := q.Get(); !shutdown {
+							served <- item
+						}
+					}()
+				}
+				for i, want := range tc.want {
+					q.Add(fmt.Sprintf("%d/first", i))
+					q.AddWithOpts(at(0), crowd(fmt.Sprint(i), 30)...)
+					synctest.Wait()
+					if got := len(served); got != want {
+						t.Errorf("group %d has %d workers, want %d", i, got, want)
+					}
+					for len(served) > 0 {
+						<-served
+					}
+				}
+				if want := 31*len(tc.want) - tc.workers; q.Len() != want {
+					t.Errorf("%d wait, want %d", q.Len(), want)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatWasSetAsideIsServed: in the order of its group, once, when one of the group ends.
+func TestWhatWasSetAsideIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := shared(t, 4)
+		items := crowd("a", 10)
+		q.AddWithOpts(at(0), items...)
+		served := make(chan string, 20)
+		go func() {
+			for {
+				item, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				served <- item
+			}
+		}()
+		synctest.Wait()
+		q.Add(items[5]) // it waits already
+		var got, going []string
+		for synctest.Wait(); len(served) > 0; synctest.Wait() {
+			for len(served) > 0 {
+				item := <-served
+				got, going = append(got, item), append(going, item)
+			}
+			if len(going) > 3 {
+				t.Errorf("%d are handled at a time", len(going))
+			}
+			q.Done(going[0])
+			going = going[1:]
+		}
+		for _, item := range going {
+			q.Done(item)
+		}
+		synctest.Wait()
+		for len(served) > 0 {
+			got = append(got, <-served)
+		}
+		if diff := cmp.Diff(items, got); diff != "" {
+			t.Errorf("served (-want +got):\n%s", diff)
+		}
+		if n := q.Len(); n != 0 {
+			t.Errorf("%d wait, want none", n)
+		}
+	})
+}
+
+// shared is the queue of a loop with so many workers.
+func shared(t *testing.T, workers int) priorityqueue.PriorityQueue[string] {
+	t.Helper()
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second)
+	queue := fairqueue.Shared(workers, func(item string) string {
+		group, _, _ := strings.Cut(item, "/")
+		return group
+	})("", limiter)
+	t.Cleanup(queue.ShutDown)
+	return queue.(priorityqueue.PriorityQueue[string])
+}

@@ -66,7 +66,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	loop, err := controller.NewTyped("aggregate", mgr, controller.TypedOptions[Request]{
 		Reconciler:              controlloop.Track(mgr, a),
 		MaxConcurrentReconciles: workers,
-		NewQueue:                fairqueue.Maker(func(r Request) string { return r.Namespace }),
+		NewQueue:                fairqueue.Shared(workers, func(r Request) string { return r.Namespace }),
 		RateLimiter:             backoff.Limiter[Request](),
 		SkipNameValidation:      new(true), // several control planes may live in one process
 	})

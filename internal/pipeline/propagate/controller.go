@@ -90,7 +90,7 @@ func setupTemplates(mgr ctrl.Manager, p *propagator, in *inbox) error {
 		Reconciler: controlloop.Track(mgr, p), MaxConcurrentReconciles: templateWorkers, RateLimiter: backoff.Limiter[hubstore.Ref](),
 		SkipNameValidation: new(true), // several control planes may live in one process
 	}
-	settings.NewQueue = fairqueue.Maker(func(ref hubstore.Ref) string { return ref.Namespace })
+	settings.NewQueue = fairqueue.Shared(templateWorkers, func(ref hubstore.Ref) string { return ref.Namespace })
 	loop, err := controller.NewTyped("propagate", mgr, settings)
 	if err != nil {
 		return err

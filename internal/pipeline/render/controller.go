@@ -139,7 +139,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	}
 	err := b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency,
-		NewQueue:                fairqueue.Maker(func(q reconcile.Request) string { return q.Namespace }),
+		NewQueue:                fairqueue.Shared(concurrency, func(q reconcile.Request) string { return q.Namespace }),
 		RateLimiter:             backoff.Limiter[reconcile.Request](),
 		// Several control planes may live in one process; names need to be unique within each only.
 		SkipNameValidation: new(true),
