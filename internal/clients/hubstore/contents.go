@@ -98,6 +98,8 @@ func textSize(value any, enough int) int {
 				break
 			}
 		}
+	default:
+		return 1 // at least
 	}
 	return size
 }

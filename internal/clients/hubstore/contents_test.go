@@ -192,8 +192,8 @@ func TestTextSize(t *testing.T) {
 		value any
 		want  int
 	}{
-		"keys and values":     {map[string]any{"a": "bc", "d": int64(1), "e": nil}, 5},
-		"lists":               {[]any{"a", map[string]any{"b": []any{"c", true}}}, 3},
+		"keys and values":     {map[string]any{"a": "bc", "d": int64(1), "e": nil}, 7},
+		"lists":               {[]any{"a", map[string]any{"b": []any{"c", true}}}, 4},
 		"more than is enough": {[]any{strings.Repeat("x", 11), strings.Repeat("y", 100)}, 11},
 	} {
 		t.Run(reason, func(t *testing.T) {

@@ -265,7 +265,7 @@ func (s *Store) List(gvk schema.GroupVersionKind, namespace string, selector lab
 	return found
 }
 
-// Get reads a template from the API server. The error is a NotFound when the
+// Get reads a template from the API server. With a large one it returns when it is the turn of the template's namespace. The error is a NotFound when the
 // object or its kind does not exist; a kind whose group does not answer gives
 // another error, so that absence is always certain.
 func (s *Store) Get(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
@@ -277,6 +277,7 @@ func (s *Store) Get(ctx context.Context, ref Ref) (*unstructured.Unstructured, e
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", ref, err)
 	}
+	awaitTurn(ctx, obj)
 	return obj, nil
 }
 
@@ -297,7 +298,13 @@ func (s *Store) GetAt(ctx context.Context, ref Ref, resourceVersion string) (*un
 	if len(list.Items) != 1 {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GroupVersionKind.Group, Resource: ref.GroupVersionKind.Kind}, ref.Name)
 	}
+	awaitTurn(ctx, &list.Items[0])
 	return &list.Items[0], nil
+}
+
+// awaitTurn returns when it is the turn of an object's namespace, if the object is large.
+func awaitTurn(ctx context.Context, obj *unstructured.Unstructured) {
+	controlloop.Large(ctx, obj.GetNamespace(), textSize(obj.Object, controlloop.LargeBytes))
 }
 
 func (s *Store) client(ref Ref) (dynamic.ResourceInterface, error) {

@@ -39,6 +39,7 @@ type Limiter struct {
 	alone   time.Duration
 	changed time.Time
 	again   clock.Timer // when there are more slots, although nothing ends
+	turns   turns
 }
 
 // usersAlone is for how long no work begins beside requests of users. In this time a burst of some hundred requests is answered, which takes
@@ -127,6 +128,8 @@ type Slot struct {
 	ended  bool
 	paused int // how many goroutines of the work wait for an answer
 	timer  clock.Timer
+	large  bool        // it has had a turn with a large object
+	turn   clock.Timer // ends it; nil without one
 }
 
 // slotKey is the key of the slot in the context of its work.
@@ -253,6 +256,7 @@ func (s *Slot) end() {
 	defer s.limiter.mu.Unlock()
 	s.ended = true
 	s.release()
+	s.endTurn()
 }
 
 // SlotOf returns the slot of the work that has the context; nil without a limit.

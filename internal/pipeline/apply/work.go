@@ -161,6 +161,11 @@ func (a *Applier) held(ctx context.Context, d destination) (member.Hold, error) 
 func (a *Applier) apply(ctx context.Context, via objects.Access, work *workv1alpha1.Work) (time.Duration, error) {
 	key, conn := client.ObjectKeyFromObject(work), via.Conn
 	a.deletedWorks.forget(key)
+	bytes := 0
+	for i := range work.Spec.Workload.Manifests {
+		bytes += len(work.Spec.Workload.Manifests[i].Raw)
+	}
+	controlloop.Large(ctx, workv1alpha2.TenantOf(work), bytes)
 	manifests := ssa.ManifestsOf(work)
 	if reason := a.holds(ctx, conn.Name(), manifests); reason != "" {
 		if a.troubles.Since(key, a.clock.Now()) >= grace {
