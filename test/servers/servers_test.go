@@ -2,8 +2,10 @@ package servers_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -42,19 +44,34 @@ func TestServers(t *testing.T) {
 	load.end(t)
 }
 
-// otherKeys: a server with keys of its own is refused, in one line, and changes nothing. Before that line, gRPC may log that a connection to
-// another server of etcd was closed while it was being made.
+// otherKeys: a server without the keys of the others, or with one of its own, is refused, in one line, and changes nothing. Before that line,
+// gRPC may log that a connection to another server of etcd was closed while it was being made.
 func otherKeys(t *testing.T, s *servers) {
-	r := fleettest.Flagship(t, "server", "--data-dir", filepath.Join(t.TempDir(), "other"), "--port", "0", "--etcd-servers", strings.Join(s.etcd.endpoints(), ","))
+	dir := filepath.Join(t.TempDir(), "other")
+	s.refused(t, dir, "these are missing: ca.key, front-proxy-ca.key, service-account.key, secret-encryption.key")
+	pki := filepath.Join(dir, "pki")
+	if err := os.CopyFS(pki, os.DirFS(filepath.Join(s.all[0].Dir, "pki"))); err != nil {
+		t.Fatal(err)
+	}
+	own := base64.StdEncoding.AppendEncode(nil, make([]byte, 32))
+	if err := os.WriteFile(filepath.Join(pki, "secret-encryption.key"), own, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused(t, dir, "are not those of the control plane in this etcd (secret-encryption.key): copy the directory")
+}
+
+// refused expects that a server on the etcd of the others ends with one line that has a reason.
+func (s *servers) refused(t *testing.T, dir, reason string) {
+	t.Helper()
+	r := fleettest.Flagship(t, "server", "--data-dir", dir, "--port", "0", "--etcd-servers", strings.Join(s.etcd.endpoints(), ","))
 	var lines []string
 	for line := range strings.Lines(r.Stderr) {
 		if !strings.Contains(line, "grpc: addrConn.createTransport failed to connect") {
 			lines = append(lines, line)
 		}
 	}
-	const reason = "are not those of the control plane in this etcd (ca.key, front-proxy-ca.key, service-account.key, secret-encryption.key): copy the directory"
 	if r.Code == 0 || len(lines) != 1 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], reason) {
-		t.Errorf("a server with other keys ended with code %d and printed\n%swant a failure and one line with %q", r.Code, r.Stderr, reason)
+		t.Errorf("the server ended with code %d and printed\n%swant a failure and one line with %q", r.Code, r.Stderr, reason)
 	}
 }
 
