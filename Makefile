@@ -74,7 +74,7 @@ test-nightly: build ## Run every test, also those that take long: upgrades, migr
 # test/placement has no members: its Clusters are in Pull mode, without agents, and both modes are the same there. Tests that cannot
 # apply in Pull mode call fleettest.NeedsPushMode with the reason: grep -r NeedsPushMode test
 test-pull-mode: build ## Run the tests of the pipeline with members in Pull mode; TESTS=Deletion takes only those whose name matches.
-	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_TEST_SYNC_MODE=Pull $(GO) test -count=1 -timeout 25m -run '$(TESTS)' ./test/pipeline/
+	FLAGSHIP_BINARY=$(abspath $(BIN)) FLAGSHIP_TEST_SYNC_MODE=Pull $(GO) test -vet=off -count=1 -timeout 25m -run '$(TESTS)' ./test/pipeline/
 
 .PHONY: soak
 # With FAULTS=1000 it ends after as many faults, in about 36 minutes; with both FOR and FAULTS, after the first of both.
