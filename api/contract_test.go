@@ -63,6 +63,8 @@ func TestFieldsMatchContract(t *testing.T) {
 var additions = map[string]bool{
 	"autoscaling.karmada.io_v1alpha1_FederatedHPA status.conditions[].observedGeneration": true,
 	"work.karmada.io_v1alpha1_Work status.manifestStatuses[].lastHealth":                  true,
+	"work.karmada.io_v1alpha1_Work status.manifestStatuses[].finished":                    true,
+	"work.karmada.io_v1alpha1_Work status.manifestStatuses[].removed":                     true,
 }
 
 // dropAdditions removes what our schemas say beyond the contract: bounds that no

@@ -24,6 +24,7 @@
 //   - tunnel: carries requests to a member over a connection that its agent opened.
 //   - customizations: passes the interpreter customizations of users to the interpreter.
 //   - endpointslices: watches EndpointSlices of members and writes the Works that record and carry them.
+//   - finished: which objects in members ran to their end, and are not made again.
 //   - workstatus: writes what apply and observe report about one Work, as one write.
 //
 // # knowledge: pure, without clients

@@ -28,7 +28,9 @@ var mayImport = map[string][]string{
 	"clients/member": {"clients/dial", "knowledge"},
 	// Both features of services watch EndpointSlices of members and write Works with them.
 	"clients/endpointslices": {"clients/member", "clients/hubclient", "knowledge"},
-	"knowledge":              {},
+	// It follows the objects that members lose.
+	"clients/finished": {"clients/member", "knowledge"},
+	"knowledge":        {},
 	// Rules are for the clusters that an affinity selects, as placements are.
 	"knowledge/override": {"knowledge/affinity", "knowledge/bounds"},
 	// It combines packages of its layer, for kinds that are not the same in every cluster.

@@ -108,6 +108,16 @@ type ManifestStatus struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 	LastHealth ResourceHealth `json:"lastHealth,omitempty"`
+
+	// The run of the template that the object ended, for a kind that runs to an
+	// end: see RunOf. The cluster does not make the object again for that run.
+	// +optional
+	Finished string `json:"finished,omitempty"`
+
+	// Whether the object that ended the run is gone from the cluster. Status and
+	// health are the last ones.
+	// +optional
+	Removed bool `json:"removed,omitempty"`
 }
 
 // ResourceIdentifier names one object of a Work.

@@ -113,7 +113,12 @@ func TestWhatIsWatchedIsKnown(t *testing.T) {
 	base := objectcache.Change{Cluster: "member1", Resource: configMaps, Object: a, Work: work}
 	disowned, gone := base, base
 	disowned.Disowned, gone.Gone = true, true
-	if diff := cmp.Diff([]objectcache.Change{base, disowned, gone}, d.take()); diff != "" {
+	changes := d.take()
+	if last, ok := changes[2].Last(); !ok || last.GetResourceVersion() != "8" {
+		t.Errorf("the deleted object was last %v", last)
+	}
+	changes[2].Last = nil
+	if diff := cmp.Diff([]objectcache.Change{base, disowned, gone}, changes); diff != "" {
 		t.Errorf("later: -want +got:\n%s", diff)
 	}
 	if _, ok := conn.Lookup(configMaps, "shop", "a"); ok || len(conn.Heads(work)) > 0 {

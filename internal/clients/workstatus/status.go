@@ -49,7 +49,7 @@ func sameManifests(a, b []workv1alpha1.ManifestStatus) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].Identifier != b[i].Identifier || a[i].Health != b[i].Health || !workv1alpha1.SameRaw(a[i].Status, b[i].Status) {
+		if a[i].Identifier != b[i].Identifier || a[i].Health != b[i].Health || a[i].Finished != b[i].Finished || a[i].Removed != b[i].Removed || !workv1alpha1.SameRaw(a[i].Status, b[i].Status) {
 			return false
 		}
 	}

@@ -119,8 +119,9 @@ func cancel(b workv1alpha2.Binding, now time.Time, o *outcome) {
 // unhealthyTargets returns the targets in which the application is unhealthy, without those that it is leaving.
 func unhealthyTargets(b workv1alpha2.Binding) []string {
 	var unhealthy []string
+	finished := workv1alpha2.FinishedOf(b) // a run that failed is over: it does not run again elsewhere
 	for _, target := range b.BindingSpec().Clusters {
-		if itemOf(b, target.Name).Health == workv1alpha2.ResourceUnhealthy && eviction.Find(b.BindingSpec(), target.Name) == nil {
+		if itemOf(b, target.Name).Health == workv1alpha2.ResourceUnhealthy && !finished.In(target.Name) && eviction.Find(b.BindingSpec(), target.Name) == nil {
 			unhealthy = append(unhealthy, target.Name)
 		}
 	}

@@ -180,12 +180,13 @@ func (p *pass) evict(ctx context.Context) error {
 	if isUndecided(p.before) {
 		return nil // what the scheduler writes enqueues the binding
 	}
+	finished := workv1alpha2.FinishedOf(p.before) // nothing of it runs there, and elsewhere it would run again
 	for _, target := range spec.Clusters {
 		cluster, err := p.cluster(ctx, target.Name)
 		if err != nil {
 			return err
 		}
-		if cluster == nil || eviction.Find(p.next.BindingSpec(), target.Name) != nil {
+		if cluster == nil || eviction.Find(p.next.BindingSpec(), target.Name) != nil || finished.In(target.Name) {
 			continue
 		}
 		e := p.expels(cluster, p.before)

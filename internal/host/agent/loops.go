@@ -20,9 +20,11 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/customizations"
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
+	"github.com/flagship-k8s/flagship/internal/clients/finished"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/tunnel"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
@@ -102,6 +104,7 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 	}
 	behind := tunnel.NewAgent(o.Hub, cluster.Name, proxy, o.Clock, ctrlmetrics.Registry)
 	var changed drifted.Publish
+	runs := finished.New(interpreted)
 	for _, l := range []struct {
 		name  string
 		setup func(ctrl.Manager) error
@@ -116,15 +119,16 @@ func setupLoops(ctx context.Context, mgr ctrl.Manager, kube kubernetes.Interface
 			return err
 		}},
 		{"apply", func(mgr ctrl.Manager) error {
+			fleet.OnChange(func(change objectcache.Change) { runs.Changed(ctx, change) }) // before apply, which would create again what ran to its end
 			return apply.Setup(mgr, apply.Deps{
-				Fleet: fleet, Report: reports, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
+				Fleet: fleet, Report: reports, Runs: runs, Events: recorder, Metrics: ctrlmetrics.Registry, Clock: o.Clock, Retain: customized.Retain,
 				Retention: customized.Retention, Changes: changes, KindPolicy: definitions, Brake: o.brake, Guard: guard,
 				Drifted: changed, Drift: episodes,
 			})
 		}},
 		{"observe", func(mgr ctrl.Manager) error {
 			return observe.SetupWorks(mgr, observe.WorkDeps{
-				Fleet: fleet, Report: reports, Interpreter: interpreted, Events: recorder, Clock: o.Clock, DegradedAfter: o.degradedAfter, Changes: changes,
+				Fleet: fleet, Report: reports, Runs: runs, Interpreter: interpreted, Events: recorder, Clock: o.Clock, DegradedAfter: o.degradedAfter, Changes: changes,
 			})
 		}},
 		{"clusters", func(mgr ctrl.Manager) error {

@@ -66,6 +66,7 @@ const (
 	FieldPutBack               = "FieldPutBack"
 	FieldDrifted               = "FieldDrifted"
 	ObjectCreatedAgain         = "ObjectCreatedAgain"
+	FinishedObjectRemoved      = "FinishedObjectRemoved"
 )
 
 // Reasons of events on Namespaces of the control plane.

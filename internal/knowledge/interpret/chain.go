@@ -27,6 +27,7 @@ type Operations struct {
 	Prune        func(obj, template *unstructured.Unstructured)
 	Retain       func(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	Dependencies func(ctx context.Context, obj *unstructured.Unstructured) ([]Dependency, error)
+	Finished     func(ctx context.Context, obj *unstructured.Unstructured) (bool, error)
 }
 
 // Layer implements operations. Lookup is called for every operation and has to be cheap; it returns nil for a kind that the layer
@@ -153,6 +154,22 @@ func (c *Chained) Health(ctx context.Context, obj *unstructured.Unstructured) (w
 		return workv1alpha2.ResourceUnknown, err
 	}
 	return health, nil
+}
+
+// Finished implements [Status]. It is no operation of the API: a customization has it beside the health.
+func (c *Chained) Finished(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+	for _, layer := range c.layers {
+		operations := layer.Lookup(obj.GroupVersionKind())
+		if operations == nil || operations.Finished == nil {
+			continue
+		}
+		finished, err := operations.Finished(ctx, bare(obj))
+		if err != nil {
+			return false, fmt.Errorf("reading whether %s %s ran to its end: %w", obj.GetKind(), obj.GetName(), err)
+		}
+		return finished, nil
+	}
+	return false, nil
 }
 
 // Aggregate implements [Status].

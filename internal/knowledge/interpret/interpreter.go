@@ -39,6 +39,9 @@ type Status interface {
 	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
 	// Health is that of a member object; Unknown with an error.
 	Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
+	// Finished returns whether an object ran to its end, by its own status: it must not run again. A kind that does not run to an end is
+	// never finished.
+	Finished(ctx context.Context, obj *unstructured.Unstructured) (bool, error)
 	// Aggregate returns template with the status of all its copies together, and template itself if it has that status already,
 	// so that a caller may compare pointers. The result shares its spec with template. Items have to list every cluster that
 	// should have a copy: one that has not reported yet is an item without status. Equal items give an equal result.

@@ -49,6 +49,8 @@ type Statuses interface {
 	Supports(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool
 	// Aggregate returns the template with the sum of the statuses, or the template itself if it has that status.
 	Aggregate(ctx context.Context, template *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error)
+	// Finished returns whether an object ran to its end by its status.
+	Finished(ctx context.Context, obj *unstructured.Unstructured) (bool, error)
 }
 
 // aggregator reconciles one binding at a time.
@@ -148,6 +150,9 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 		result.RequeueAfter = wait
 	default:
 		result, err = a.write(ctx, request, binding, summary, changes)
+	}
+	if _, owed := a.owed.Load(request); err == nil && wait == 0 && !owed {
+		err = a.noteFinished(ctx, binding, summary)
 	}
 	if failure != nil { // retried with backoff
 		return reconcile.Result{}, errors.Join(err, failure)
@@ -335,6 +340,9 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	}
 	if generation := before.GetGeneration(); generation > 0 {
 		version = fmt.Sprintf("generation %d", generation)
+	}
+	if over, err := a.isOver(ctx, binding, before); err != nil || over {
+		return version, err
 	}
 	after, err := a.statuses.Aggregate(ctx, before, summary.Items)
 	if err != nil {

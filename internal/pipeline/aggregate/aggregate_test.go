@@ -149,6 +149,11 @@ func (o *oneTemplate) UpdateStatus(_ context.Context, _, after *unstructured.Uns
 	return true, nil
 }
 
+func (o *oneTemplate) Finished(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
+	over, _, _ := unstructured.NestedBool(obj.Object, "status", "over")
+	return over, nil
+}
+
 func (o *oneTemplate) Aggregate(_ context.Context, obj *unstructured.Unstructured, items []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	var applied []string
 	for _, item := range items {

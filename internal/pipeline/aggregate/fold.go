@@ -30,6 +30,9 @@ type Summary struct {
 	// Drifted are the clusters whose copy differs from what is desired there, and Oldest is since when the first of them does.
 	Drifted []string
 	Oldest  time.Time
+	// Finished are the runs of the template that clusters report as ended, by cluster, and Removed those whose copy is gone since.
+	Finished map[string]string
+	Removed  []string
 	// Silent is true if there should be copies, and no cluster has reported at all.
 	Silent bool
 }
@@ -61,6 +64,7 @@ func Fold(spec *workv1alpha2.ResourceBindingSpec, works []*workv1alpha1.Work) Su
 		if work != nil {
 			fill(&item, spec.Resource, work)
 		}
+		summary.addRun(cluster, spec.Resource, work)
 		if since, differs := driftedSince(work); differs {
 			summary.Drifted = append(summary.Drifted, cluster)
 			if summary.Oldest.IsZero() || since.Before(summary.Oldest) {

@@ -55,6 +55,10 @@ func (p *panicking) Read(_ context.Context, ref hubstore.Ref, _ string) (*unstru
 	return u, nil
 }
 
+func (p *panicking) Finished(context.Context, *unstructured.Unstructured) (bool, error) {
+	return false, nil
+}
+
 func (p *panicking) Aggregate(_ context.Context, obj *unstructured.Unstructured, _ []workv1alpha2.AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	p.maybe("Aggregate", obj.GetName())
 	return obj.DeepCopy(), nil

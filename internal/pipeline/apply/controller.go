@@ -21,6 +21,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/finished"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
@@ -48,6 +49,8 @@ type Deps struct {
 	Clock clock.WithTicker
 	// Workers is the number of Works that are applied to one member at a time. Default 8.
 	Workers int
+	// Runs has the objects that ran to their end: they are not made again. Nil: none did.
+	Runs *finished.Runs
 	// Retain returns desired with those fields of observed that a user wants kept, and desired itself if there are
 	// none. It is called only for objects that exist. Nil: server-side apply alone decides.
 	// It and Retention are functions because only the customized part of the interpreter counts.
@@ -83,6 +86,7 @@ type Applier struct {
 	cache  cache.Cache
 	fleet  *member.Fleet
 	report *workstatus.Writer
+	runs   *finished.Runs
 	events events.Recorder
 	clock  clock.WithTicker
 	brake  *brake.Brake
@@ -141,7 +145,7 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 		deps.Drift = drift.New(deps.Clock)
 	}
 	a := &Applier{
-		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, events: deps.Events, clock: deps.Clock,
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, runs: deps.Runs, events: deps.Events, clock: deps.Clock,
 		changes: deps.Changes, metrics: newBrakeMetrics(deps.Metrics), arrival: newArrival(deps.Metrics), guard: deps.Guard, keeps: deps.Keeps,
 	}
 	a.braking.Applier = a

@@ -40,6 +40,11 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	if len(failures) == 0 {
 		a.troubles.End(key)
 		a.setDropped(work, results)
+		for _, o := range results {
+			if o.ended {
+				a.events.Publish(events.Normal(events.Work(work), events.FinishedObjectRemoved, o.what+" ran to its end and was removed in the cluster: it is not made again"))
+			}
+		}
 		if work.Generation == 1 && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) {
 			a.arrival.Observe(a.clock.Since(work.CreationTimestamp.Time).Seconds())
 		}

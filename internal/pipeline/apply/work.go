@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,7 +92,11 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		}
 		return 0, err
 	}
-	return a.apply(ctx, destination.access(work), work)
+	via := destination.access(work)
+	if a.runs != nil {
+		via.Ended = func(manifest *unstructured.Unstructured) bool { return a.runs.Status(work, manifest) != nil }
+	}
+	return a.apply(ctx, via, work)
 }
 
 // destination is what is known of a Work's cluster.
@@ -226,6 +231,8 @@ type outcome struct {
 	unknownFields bool
 	// unwatched: the object is only observed, and not managed.
 	unwatched bool
+	// ended: the object ran to its end, is gone, and is not made again.
+	ended bool
 	// unconfirmed: an object was deleted, and is to be gone when the Work is reconciled again.
 	unconfirmed bool
 }
@@ -241,7 +248,7 @@ func (a *Applier) manifest(ctx context.Context, via objects.Access, work types.N
 		return err
 	})
 	o.what = m.Identity().String() // with the namespace it ended up in
-	o.err, o.conflicts, o.dropped, o.taken, o.unknownFields, o.unwatched = err, done.Conflicts, done.Dropped, done.Taken, done.UnknownFields, done.Unwatched
+	o.err, o.conflicts, o.dropped, o.taken, o.unknownFields, o.unwatched, o.ended = err, done.Conflicts, done.Dropped, done.Taken, done.UnknownFields, done.Unwatched, done.Ended
 	return o
 }
 

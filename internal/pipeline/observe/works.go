@@ -26,6 +26,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/clients/finished"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberqueue"
 	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
@@ -43,6 +44,8 @@ type StatusReader interface {
 	Reflect(ctx context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error)
 	// Health judges an object; with an error the answer is Unknown.
 	Health(ctx context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error)
+	// Finished returns whether an object ran to its end.
+	Finished(ctx context.Context, obj *unstructured.Unstructured) (bool, error)
 }
 
 // WorkDeps is what the observation of Works needs besides the manager's client and cache.
@@ -53,6 +56,8 @@ type WorkDeps struct {
 	Report *workstatus.Writer
 	// Interpreter interprets objects. Required.
 	Interpreter StatusReader
+	// Runs has the objects that ran to their end. Nil: one that receives no change.
+	Runs *finished.Runs
 	// Conversion makes of what a member has an object in the version of its template. Nil: nothing is converted.
 	Conversion conversion.Adviser
 	// Changes returns when kinds mean something else; their objects are judged again then. Nil: they never do.
@@ -75,6 +80,7 @@ type Works struct {
 	fleet         *member.Fleet
 	report        *workstatus.Writer
 	interpreter   StatusReader
+	runs          *finished.Runs
 	conversion    conversion.Adviser
 	changes       *interpret.Changes
 	events        events.Recorder
@@ -116,8 +122,11 @@ func newWorks(hub client.Client, works cache.Cache, deps WorkDeps) (*Works, erro
 	if deps.DegradedAfter == nil {
 		deps.DegradedAfter = func() time.Duration { return time.Minute }
 	}
+	if deps.Runs == nil {
+		deps.Runs = finished.New(deps.Interpreter)
+	}
 	w := &Works{
-		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter,
+		client: hub, cache: works, fleet: deps.Fleet, report: deps.Report, interpreter: deps.Interpreter, runs: deps.Runs,
 		conversion: conversion.OrUnchanged(deps.Conversion), changes: deps.Changes, events: deps.Events,
 		clock: deps.Clock, degradedAfter: deps.DegradedAfter, unhealthySince: map[types.NamespacedName]map[string]time.Time{},
 		reported: map[types.NamespacedName]bool{},
@@ -314,7 +323,7 @@ func (w *Works) interpretOrPanic(ctx context.Context, work *workv1alpha1.Work, s
 		return nil
 	})
 	if err != nil {
-		f = finding{observed: s, health: workv1alpha1.ResourceUnknown, status: statusBefore(work, s.id)}
+		f = finding{observed: s, health: workv1alpha1.ResourceUnknown, status: statusBefore(work, s.id), finished: finishedBefore(work, s)}
 		w.publishFailure(work, events.InterpretHealthFailed, s, err)
 	}
 	return f, err
@@ -324,7 +333,13 @@ func (w *Works) interpretOrPanic(ctx context.Context, work *workv1alpha1.Work, s
 func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observed) finding {
 	f := finding{observed: s, health: workv1alpha1.ResourceUnknown}
 	if s.object == nil {
+		w.recall(work, &f)
 		return f
+	}
+	var err error
+	if f.finished, err = w.runs.Of(ctx, s.object); err != nil {
+		f.finished = finishedBefore(work, s)
+		w.publishFailure(work, events.InterpretHealthFailed, s, err)
 	}
 	obj, err := w.conversion.From(ctx, s.object)
 	if err != nil {
@@ -347,6 +362,17 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	f.health = workv1alpha1.ResourceHealth(health)
 	w.events.Publish(events.Success(events.Work(work), events.InterpretHealthSucceed, s.id.HealthMessage(f.health)))
 	return f
+}
+
+// recall makes a finding what is known of an object that ran to its end and is gone.
+func (w *Works) recall(work *workv1alpha1.Work, f *finding) {
+	manifest := &unstructured.Unstructured{}
+	if f.manifest == nil || manifest.UnmarshalJSON(f.manifest) != nil {
+		return
+	}
+	if last := w.runs.Status(work, manifest); last != nil {
+		f.status, f.health, f.finished, f.removed = last.Status, last.Health, last.Finished, true
+	}
 }
 
 // reflect returns the status of an object, and the one to report as long as its Work is not applied if that is another one.
@@ -389,6 +415,15 @@ func statusBefore(work *workv1alpha1.Work, id workv1alpha1.ResourceIdentifier) *
 	return nil
 }
 
+// finishedBefore is the run that the Work reports as ended by an object, if the object is still of that run.
+func finishedBefore(work *workv1alpha1.Work, s observed) string {
+	before := manifestStatus(work, s.id)
+	if before == nil || s.object == nil || before.Finished != workv1alpha1.RunOfCopy(kindOf(s.id).GroupKind(), s.object.GetAnnotations()) {
+		return ""
+	}
+	return before.Finished
+}
+
 // diagnose marks what has been unhealthy for too long, and returns when the next object will have been.
 func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time.Duration) {
 	key := client.ObjectKeyFromObject(work)
@@ -398,7 +433,7 @@ func (w *Works) diagnose(work *workv1alpha1.Work, objects []finding) (again time
 	current := map[string]time.Time{}
 	for i := range objects {
 		o := &objects[i]
-		if o.health != workv1alpha1.ResourceUnhealthy || o.extra {
+		if o.health != workv1alpha1.ResourceUnhealthy || o.extra || o.removed {
 			continue
 		}
 		start, known := since[o.name()]
@@ -440,6 +475,7 @@ func (w *Works) forget(cluster string, key types.NamespacedName) {
 	delete(w.unhealthySince, key)
 	delete(w.reported, key)
 	w.mu.Unlock()
+	w.runs.Forget(key)
 	if conn, ok := w.fleet.Get(cluster); ok {
 		conn.Release("observe/" + key.String())
 	}

@@ -42,6 +42,11 @@ func (k knowing) Reflect(_ context.Context, obj *unstructured.Unstructured) (*ru
 	return &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"phase":%q}`, phase)}, k.err
 }
 
+func (k knowing) Finished(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
+	phase, _, _ := unstructured.NestedString(obj.Object, "data", "phase")
+	return phase == "Done", nil
+}
+
 func (k knowing) Health(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
 	health, _, _ := unstructured.NestedString(obj.Object, "data", "health")
 	if k.meanwhile != nil {

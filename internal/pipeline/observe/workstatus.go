@@ -18,6 +18,9 @@ type finding struct {
 	// unapplied is the status as long as the Work is not applied, nil for the same one.
 	unapplied *runtime.RawExtension
 	health    workv1alpha1.ResourceHealth
+	// finished is the run that the object ended, and removed whether it is gone since: it is not missing then.
+	finished string
+	removed  bool
 	// unhealthyForLong is true once the object has been unhealthy for too long.
 	unhealthyForLong bool
 }
@@ -43,17 +46,21 @@ func (f findings) manifestStatuses(applied bool) []workv1alpha1.ManifestStatus {
 		if !applied && o.unapplied != nil {
 			o.status = o.unapplied
 		}
-		statuses = append(statuses, workv1alpha1.ManifestStatus{Identifier: o.id, Status: o.status, Health: o.health})
+		statuses = append(statuses, workv1alpha1.ManifestStatus{Identifier: o.id, Status: o.status, Health: o.health, Finished: o.finished, Removed: o.removed})
 	}
 	return statuses
 }
 
 func (f findings) available() metav1.Condition {
-	missing := f.names(func(o finding) bool { return o.object == nil })
+	missing := f.names(func(o finding) bool { return o.object == nil && !o.removed })
 	if len(missing) > 0 {
 		return workv1alpha1.NotAvailable(f.generation, "Not on the managed cluster: "+enumerate(missing))
 	}
-	return workv1alpha1.Available(f.generation)
+	available := workv1alpha1.Available(f.generation)
+	if removed := f.names(func(o finding) bool { return o.removed }); len(removed) > 0 {
+		available.Message = "Ran to its end, was removed there and is not made again: " + enumerate(removed)
+	}
+	return available
 }
 
 // progressing ends once for a generation: an object that breaks down after its rollout is degraded, not progressing.
@@ -63,7 +70,9 @@ func (f findings) progressing(conditions []metav1.Condition) metav1.Condition {
 	}
 	before := meta.FindStatusCondition(conditions, workv1alpha1.WorkProgressing)
 	done := before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == f.generation
-	unfinished := f.names(func(o finding) bool { return o.object == nil || o.health != workv1alpha1.ResourceHealthy })
+	unfinished := f.names(func(o finding) bool {
+		return !o.removed && (o.object == nil || o.health != workv1alpha1.ResourceHealthy)
+	})
 	if done || len(unfinished) == 0 {
 		return workv1alpha1.Progressed(f.generation)
 	}

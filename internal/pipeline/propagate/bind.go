@@ -432,8 +432,10 @@ func (p *propagator) resume(c *claimant, binding workv1alpha2.Binding, labels, a
 	if id := before.GetLabels()[before.PermanentIDLabel()]; id != "" {
 		labels[before.PermanentIDLabel()] = id
 	}
-	if placement, ok := before.GetAnnotations()[workv1alpha2.AppliedPlacementAnnotation]; ok {
-		annotations[workv1alpha2.AppliedPlacementAnnotation] = placement
+	for _, key := range []string{workv1alpha2.AppliedPlacementAnnotation, workv1alpha2.FinishedAnnotation} {
+		if value, ok := before.GetAnnotations()[key]; ok {
+			annotations[key] = value
+		}
 	}
 }
 

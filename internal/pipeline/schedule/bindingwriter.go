@@ -100,6 +100,7 @@ func observed(b workv1alpha2.Binding) bool {
 func onlyByPlacement(b workv1alpha2.Binding) bool {
 	for _, annotation := range []string{
 		policyv1alpha1.FailbackAnnotation, workv1alpha2.ReturnsAnnotation, workv1alpha2.ReplicaLimitsAnnotation, workv1alpha2.AwaitsClaimsAnnotation,
+		workv1alpha2.FinishedAnnotation,
 	} {
 		if _, ok := b.GetAnnotations()[annotation]; ok {
 			return false

@@ -45,6 +45,10 @@ const (
 // before the next begins.
 func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b workv1alpha2.Binding) (*cycle, error) {
 	s := &cycle{key: key, binding: b}
+	if isOver(b) {
+		c.pending.Settle(key)
+		return s, nil
+	}
 	var err error
 	if s.req, err = c.request(ctx, b); err != nil {
 		return nil, err
@@ -120,6 +124,14 @@ func (c *Controller) request(ctx context.Context, b workv1alpha2.Binding) (decis
 	var err error
 	req.Devices, err = c.deps.Conversion.Devices(ctx, b)
 	return req, err
+}
+
+// isOver returns whether a binding keeps its result for good: its template ran to its end in all its clusters, and in another one it would
+// run once more. A policy that requires a run in every cluster that it selects is different: a cluster that is added runs it.
+func isOver(b workv1alpha2.Binding) bool {
+	placement := cause.PlacementOf(b)
+	everyCluster := decision.StrategyOf(placement) == decision.Duplicated && len(placement.SpreadConstraints)+len(placement.ClusterAffinities) == 0
+	return !everyCluster && workv1alpha2.FinishedOf(b).Everywhere(b.BindingSpec().Clusters)
 }
 
 func runsAnywhere(b workv1alpha2.Binding) bool {

@@ -49,6 +49,8 @@ type Change struct {
 	Listed bool
 	// Synced is true for the change that completes the watch; Object and Work are empty then.
 	Synced bool
+	// Last decodes the object as it was last, for one that is gone; nil for any other change.
+	Last func() (*unstructured.Unstructured, bool)
 }
 
 // objects keeps the managed objects of one resource as compressed JSON, which takes a small part of the memory of decoded ones. It is
@@ -369,7 +371,15 @@ func (o *objects) difference(key types.NamespacedName, old, item kept, existed b
 }
 
 func (o *objects) loss(key types.NamespacedName, old kept) Change {
-	return Change{Cluster: o.cluster, Resource: o.resource, Object: key, Work: old.work, Gone: true}
+	return Change{
+		Cluster: o.cluster, Resource: o.resource, Object: key, Work: old.work, Gone: true,
+		Last: func() (*unstructured.Unstructured, bool) {
+			if old.head {
+				return nil, false
+			}
+			return o.decode(old)
+		},
+	}
 }
 
 // lookup decodes a fresh copy of an object. Of one of which only the head is kept, it is that or, without heads, nothing.
@@ -380,6 +390,10 @@ func (o *objects) lookup(key types.NamespacedName, heads bool) (*unstructured.Un
 	if !ok || item.head && !heads {
 		return nil, false
 	}
+	return o.decode(item)
+}
+
+func (o *objects) decode(item kept) (*unstructured.Unstructured, bool) {
 	raw, err := o.codec.decompress(item.raw)
 	if err != nil {
 		return nil, false // cannot happen: it was compressed here

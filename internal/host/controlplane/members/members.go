@@ -24,9 +24,11 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/finished"
 	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/clients/member"
 	"github.com/flagship-k8s/flagship/internal/clients/member/memberfeed"
+	"github.com/flagship-k8s/flagship/internal/clients/member/objectcache"
 	"github.com/flagship-k8s/flagship/internal/clients/workstatus"
 	"github.com/flagship-k8s/flagship/internal/features/clusterstatus"
 	"github.com/flagship-k8s/flagship/internal/features/crds"
@@ -103,6 +105,7 @@ type Members struct {
 	events      events.Recorder
 	stored      *events.Deduplicating // nil if the leader has it
 	reports     *workstatus.Writer
+	runs        *finished.Runs
 	definitions *crds.Policy
 	// drifted receives the fields that others changed in members; nil if they are not shown.
 	drifted drifted.Publish
@@ -111,7 +114,7 @@ type Members struct {
 // New builds what the loops use.
 func New(deps Deps) (_ *Members, err error) {
 	mgr := deps.Manager
-	m := &Members{Deps: deps, Drift: drift.New(deps.Clock), client: deps.Client, fleet: deps.Fleet, events: events.Split{Memory: deps.Memory, Stored: deps.Stored}}
+	m := &Members{Deps: deps, Drift: drift.New(deps.Clock), runs: finished.New(deps.Interpreter), client: deps.Client, fleet: deps.Fleet, events: events.Split{Memory: deps.Memory, Stored: deps.Stored}}
 	var elsewhere func(context.Context, string, string) (restore.Report, error)
 	if deps.Shard != nil {
 		if err := m.separate(); err != nil {
@@ -170,7 +173,7 @@ func (m *Members) Loops(ctx context.Context) []Loop {
 		{"member", m.feed},
 		{"schema", func(mgr ctrl.Manager) error { return mgr.Add(m.definitions) }},
 		{"member events", m.collectEvents},
-		{"apply", m.apply},
+		{"apply", func(mgr ctrl.Manager) error { return m.apply(ctx, mgr) }},
 		{"observe", m.observe},
 		{"clusters", m.clusterStatus},
 		{"collect", func(mgr ctrl.Manager) error {
@@ -196,16 +199,17 @@ func (m *Members) feed(mgr ctrl.Manager) error {
 	return memberfeed.Setup(mgr, deps)
 }
 
-func (m *Members) apply(mgr ctrl.Manager) error {
+func (m *Members) apply(ctx context.Context, mgr ctrl.Manager) error {
+	m.fleet.OnChange(func(change objectcache.Change) { m.runs.Changed(ctx, change) }) // before apply, which would create again what ran to its end
 	return apply.Setup(mgr, apply.Deps{
-		Fleet: m.fleet, Report: m.reports, Events: m.events, Metrics: m.Metrics, Clock: m.Clock, Retain: m.Customized.Retain,
+		Fleet: m.fleet, Report: m.reports, Runs: m.runs, Events: m.events, Metrics: m.Metrics, Clock: m.Clock, Retain: m.Customized.Retain,
 		Retention: m.Customized.Retention, Changes: m.Changes, KindPolicy: m.definitions, Brake: m.Brake, Guard: m.Guard, Keeps: m.Keeps, Drifted: m.drifted, Drift: m.Drift,
 	})
 }
 
 func (m *Members) observe(mgr ctrl.Manager) error {
 	return observe.SetupWorks(mgr, observe.WorkDeps{
-		Fleet: m.fleet, Report: m.reports, Interpreter: m.Interpreter, Conversion: m.Conversion, Events: m.events, Clock: m.Clock,
+		Fleet: m.fleet, Report: m.reports, Runs: m.runs, Interpreter: m.Interpreter, Conversion: m.Conversion, Events: m.events, Clock: m.Clock,
 		DegradedAfter: m.DegradedAfter, Changes: m.Changes,
 	})
 }

@@ -83,14 +83,14 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 		{Group: "batch", Version: "v1", Kind: "Job"}: {
 			Replicas: jobReplicas, Revise: reviseField("parallelism"),
 			Reflect: reflectFields("active", "succeeded", "failed", "conditions", "startTime", "completionTime"),
-			Health:  judge(healthOfJob), Aggregate: a.Job,
+			Health:  judge(healthOfJob), Finished: when(jobFinished), Aggregate: a.Job,
 			Prune: retain.Prune(retain.PruneJob), Retain: retain.Retain(retain.Job), Dependencies: dependencies.Template,
 		},
 		{Group: "batch", Version: "v1", Kind: "CronJob"}: {
 			Health: judge(healthOfCronJob), Aggregate: a.CronJob, Dependencies: dependencies.CronJob,
 		},
 		{Version: "v1", Kind: "Pod"}: {
-			Replicas: podReplicas, Health: judge(healthOfPod), Aggregate: a.Pod,
+			Replicas: podReplicas, Health: judge(healthOfPod), Finished: when(podFinished), Aggregate: a.Pod,
 			Retain: retain.Retain(retain.Pod), Dependencies: dependencies.Pod,
 		},
 	}

@@ -17,6 +17,9 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/declarative/sandbox"
 )
 
+// isFinished is the function that returns whether an object ran to its end.
+const isFinished = "IsFinished"
+
 // script is a function of a program, or the reason why it does not compile.
 type script struct {
 	store    *Store
@@ -56,6 +59,12 @@ func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomizati
 		if scripts := found[function.Name]; len(scripts) > 0 {
 			function.assign(operations, scripts)
 		}
+	}
+	// The API has no field for it: the script of the health may define it, too.
+	if scripts := found["InterpretHealth"]; len(scripts) > 0 && scripts[0].err == nil && scripts[0].program.Defines(isFinished) {
+		health := scripts[0]
+		health.function = isFinished
+		operations.Finished = health.finished
 	}
 	return operations
 }
@@ -174,6 +183,18 @@ func (s script) health(ctx context.Context, obj *unstructured.Unstructured) (wor
 		return nil
 	})
 	return health, err
+}
+
+func (s script) finished(ctx context.Context, obj *unstructured.Unstructured) (finished bool, err error) {
+	err = s.call(ctx, 1, []any{obj.Object}, func(_ *sandbox.Values, answers []lua.LValue) error {
+		answer, ok := answers[0].(lua.LBool)
+		if !ok {
+			return fmt.Errorf("it is a %s, not true or false", answers[0].Type())
+		}
+		finished = bool(answer)
+		return nil
+	})
+	return finished, err
 }
 
 // dependenciesOf lists what any of the scripts returns.

@@ -100,6 +100,14 @@ local function is(obj, name)
   return entry ~= nil and entry.status == "True"
 end
 
+-- oneOf tells whether a value is one of others.
+local function oneOf(value, ...)
+  for _, other in ipairs({...}) do
+    if value == other then return true end
+  end
+  return false
+end
+
 -- fold is one condition of all clusters: bad ones are True if they are so
 -- anywhere, good ones only if they are so everywhere.
 local function fold(items, name, bad)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
@@ -27,6 +28,9 @@ type Access struct {
 	Applied bool
 	// Hold is what must not be done there.
 	Hold member.Hold
+	// Ended returns whether the object of a manifest ran to its end there: it is not made again. Nil: none did. It is a function because what
+	// others delete while a Work is applied counts.
+	Ended func(manifest *unstructured.Unstructured) bool
 	// ReadFirst has objects that no complete watch shows read before they are written: they may be as they should be.
 	ReadFirst bool
 }

@@ -141,6 +141,9 @@ func (w *Writer) lagging(t target, last results.Entry, observed *unstructured.Un
 
 // create applies an object that does not seem to exist. If it does after all, nothing happens to it, and it is reconciled.
 func (w *Writer) create(ctx context.Context, try attempt) (results.Entry, error) {
+	if try.Ended != nil && try.Ended(try.desired) {
+		return results.Entry{Ended: true}, nil
+	}
 	body := try.desired.DeepCopy()
 	body.SetResourceVersion(neverVersion)
 	made, err := w.send(ctx, try, body, nil, false)

@@ -85,6 +85,7 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 	if err != nil {
 		return nil, err
 	}
+	delete(work.Annotations, workv1alpha1.FinishedAnnotation)
 	work.Stamp(manifest, r.Template, merge(preservedState(spec, r.Targets, r.Target.Name), labels), annotations)
 	raw, err := json.Marshal(manifest.Object)
 	if err != nil {
@@ -100,6 +101,9 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 	work.AddLabels(labels)
 	work.AddAnnotations(annotations)
 	setDrift(work, r)
+	if finished := workv1alpha2.FinishedOf(r.Binding); finished.In(r.Target.Name) {
+		work.AddAnnotations(map[string]string{workv1alpha1.FinishedAnnotation: finished.Run})
+	}
 	work.SetManifest(raw)
 	work.Spec.PreserveResourcesOnDeletion, work.Spec.SuspendDispatching = spec.PreserveResourcesOnDeletion, nil
 	if suspends(spec, r.Target.Name) {

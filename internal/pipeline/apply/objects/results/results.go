@@ -38,6 +38,8 @@ type Entry struct {
 	UnknownFields bool
 	// Unwatched means that the object is not managed, so that it has to be read again.
 	Unwatched bool
+	// Ended means that the object ran to its end and is gone: it is not made again. Nothing else is set then.
+	Ended bool
 	// Lost means that others deleted the object. Nothing else is set then.
 	Lost bool
 }

@@ -4,6 +4,10 @@ function InterpretHealth(obj)
   return at(obj, "status", "phase") ~= "failed" and not is(obj, "Failed")
 end
 
+function IsFinished(obj)
+  return oneOf(at(obj, "status", "phase"), "completed", "failed")
+end
+
 function ReflectStatus(obj)
   return pick(obj, "phase", "conditions", "startTime", "completionTime", unpack(counters))
 end

@@ -14,6 +14,10 @@ function InterpretHealth(obj)
   return phase ~= "Failed" and phase ~= "Error"
 end
 
+function IsFinished(obj)
+  return oneOf(at(obj, "status", "phase"), "Succeeded", "Failed", "Error")
+end
+
 -- The nodes of a large workflow are too much to carry.
 function ReflectStatus(obj)
   return pick(obj, "phase", "message", "progress", "startedAt", "finishedAt", "estimatedDuration", "conditions")

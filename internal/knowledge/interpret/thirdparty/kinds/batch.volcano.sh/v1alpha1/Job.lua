@@ -14,6 +14,10 @@ function InterpretHealth(obj)
   return phase ~= "Failed" and phase ~= "Aborted" and phase ~= "Terminated"
 end
 
+function IsFinished(obj)
+  return oneOf(at(obj, "status", "state", "phase"), "Completed", "Failed", "Terminated")
+end
+
 function ReflectStatus(obj)
   return pick(obj, "state", "version", "runningDuration", unpack(counters))
 end

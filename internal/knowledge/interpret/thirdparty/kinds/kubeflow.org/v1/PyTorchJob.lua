@@ -6,6 +6,10 @@ function InterpretHealth(obj)
   return not is(obj, "Failed")
 end
 
+function IsFinished(obj)
+  return is(obj, "Succeeded") or is(obj, "Failed")
+end
+
 function ReflectStatus(obj)
   return pick(obj, "conditions", "replicaStatuses", "startTime", "completionTime")
 end

@@ -21,6 +21,10 @@ function InterpretHealth(obj)
   return state ~= "FAILED" and state ~= "STOPPED"
 end
 
+function IsFinished(obj)
+  return oneOf(at(obj, "status", "jobDeploymentStatus"), "Complete", "Failed")
+end
+
 function ReflectStatus(obj)
   return pick(obj, "jobId", "rayClusterName", "dashboardURL", "jobStatus", "jobDeploymentStatus", "reason", "message", "startTime", "endTime", "succeeded", "failed", "observedGeneration")
 end

@@ -30,6 +30,10 @@ function InterpretHealth(obj)
   return state ~= nil and state ~= "FAILED" and state ~= "SUBMISSION_FAILED" and state ~= "FAILING" and state ~= "UNKNOWN"
 end
 
+function IsFinished(obj)
+  return oneOf(at(obj, "status", "applicationState", "state"), "COMPLETED", "FAILED")
+end
+
 function ReflectStatus(obj)
   return pick(obj, "applicationState", "driverInfo", "executionAttempts", "executorState", "lastSubmissionAttemptTime", "sparkApplicationId", "submissionAttempts", "submissionID", "terminationTime")
 end
