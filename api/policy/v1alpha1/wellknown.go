@@ -27,6 +27,9 @@ const (
 	PartialPlacementAnnotation = "flagship.io/partial-placement"
 	// SpreadStaticWeightsAnnotation set to "true" has spread constraints hold where a staticWeightList divides the replicas, too.
 	SpreadStaticWeightsAnnotation = "flagship.io/spread-static-weights"
+	// MembersIndependentAnnotation set to "true" says that the pods of a StatefulSet, or of another kind whose pods have names, may be
+	// divided though each cluster names its own from the first name on: they are independent sets.
+	MembersIndependentAnnotation = "flagship.io/members-independent"
 	// FailbackAnnotation lets an object return to an earlier term of clusterAffinities once it fits there again: "true" at
 	// once, a duration such as "10m" after it has fitted for that long.
 	FailbackAnnotation = "flagship.io/failback"

@@ -24,12 +24,22 @@ const (
 	// EvictionHeld is True while a copy stays in a cluster that the object is to leave, longer than its policy intends. It does not
 	// exist otherwise. Owned by evict.
 	EvictionHeld = "EvictionHeld"
+	// DivisionWarning is True while the policy divides what cannot be divided as it is. It does not exist otherwise. Owned by schedule.
+	DivisionWarning = "DivisionWarning"
 	// Drifted is True while copies differ from what is desired in their clusters. It does not exist otherwise. Owned by aggregate.
 	Drifted = "Drifted"
 )
 
 // CopiesDifferReason is the reason of the Drifted condition.
 const CopiesDifferReason = "CopiesDiffer"
+
+// Reasons of the DivisionWarning condition.
+const (
+	// NamesRepeatReason: the replicas have names, which begin anew in each cluster.
+	NamesRepeatReason = "NamesRepeat"
+	// ReplicasUnknownReason: how many replicas there are is not known, so that each cluster has all of them.
+	ReplicasUnknownReason = "ReplicasUnknown"
+)
 
 // maxDriftedNames is how many clusters the message of the Drifted condition names.
 const maxDriftedNames = 5
@@ -118,6 +128,11 @@ func FullyAppliedCondition(generation int64) metav1.Condition {
 // NotFullyAppliedCondition returns the condition of a binding some of whose Works are not applied.
 func NotFullyAppliedCondition(generation int64) metav1.Condition {
 	return condition(FullyApplied, metav1.ConditionFalse, FullyAppliedFailedReason, FullyAppliedFailedMessage, generation)
+}
+
+// DivisionWarningCondition returns the condition of a binding whose policy divides what cannot be divided as it is.
+func DivisionWarningCondition(generation int64, reason, message string) metav1.Condition {
+	return condition(DivisionWarning, metav1.ConditionTrue, reason, message, generation)
 }
 
 // NotRenderedCondition returns the condition of a binding some of whose Works are not what the template and the override

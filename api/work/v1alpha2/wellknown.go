@@ -26,6 +26,10 @@ const (
 	// AwaitsClaimsAnnotation is there, as "true", while the present targets were chosen without knowing what devices the
 	// object claims, since a claim or claim template that it names did not exist.
 	AwaitsClaimsAnnotation = "flagship.io/awaits-claims"
+	// IdentitiesAnnotation is what the replicas of the template are to each other, as the interpreter returns it: Whole for a set that one
+	// cluster runs as a whole, Named for replicas whose names begin anew in each cluster, Unknown for those
+	// that it cannot read. Without it they are all alike, or there are none.
+	IdentitiesAnnotation = "flagship.io/identities"
 	// ReplicaLimitsAnnotation has, as JSON, clusters that take no more than some replicas for a while; see ReplicaLimits.
 	ReplicaLimitsAnnotation = "flagship.io/replica-limits"
 	// ReturnsAnnotation lists, as JSON, the clusters that the scheduler is to give their replicas back, since what made the object

@@ -15,6 +15,8 @@ type kind struct {
 	namespaced bool
 	// status is true if there is a status subresource to patch.
 	status bool
+	// scale is true if there is a subresource scale.
+	scale bool
 }
 
 // catalog is one reading of discovery. It is immutable.
@@ -77,10 +79,13 @@ func (c *catalog) serve(list *metav1.APIResourceList) {
 	if err != nil {
 		return
 	}
-	withStatus := map[string]bool{}
+	withStatus, withScale := map[string]bool{}, map[string]bool{}
 	for _, r := range list.APIResources {
 		if name, found := strings.CutSuffix(r.Name, "/status"); found && slices.Contains(r.Verbs, "patch") {
 			withStatus[name] = true
+		}
+		if name, found := strings.CutSuffix(r.Name, "/scale"); found {
+			withScale[name] = true
 		}
 	}
 	for _, r := range list.APIResources {
@@ -88,7 +93,7 @@ func (c *catalog) serve(list *metav1.APIResourceList) {
 		if strings.Contains(r.Name, "/") || excludedKind(gvk.GroupKind()) || !allows(r.Verbs) {
 			continue
 		}
-		c.served[gvk] = kind{gvk: gvk, gvr: gv.WithResource(r.Name), namespaced: r.Namespaced, status: withStatus[r.Name]}
+		c.served[gvk] = kind{gvk: gvk, gvr: gv.WithResource(r.Name), namespaced: r.Namespaced, status: withStatus[r.Name], scale: withScale[r.Name]}
 	}
 }
 

@@ -224,6 +224,12 @@ func (s *Store) HasStatus(gvk schema.GroupVersionKind) bool {
 	return ok && k.status
 }
 
+// HasScale returns whether objects of the kind have a subresource scale.
+func (s *Store) HasScale(gvk schema.GroupVersionKind) bool {
+	k, ok := s.kindOf(gvk)
+	return ok && k.scale
+}
+
 // Meta returns the metadata of a template as it was last seen, or written through this
 // store, in any served version. It must not be changed, and lacks managed
 // fields; of the annotation that "kubectl apply" leaves only a digest is kept.

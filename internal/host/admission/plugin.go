@@ -65,6 +65,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	p.warnSelectors(ctx, kind, object, old)
 	warnTaints(ctx, kind, object, old)
 	warnWeights(ctx, kind, object, old)
+	warnDivision(ctx, kind, object, old)
 	stampID(kind, object, old, ofControlPlane(a), p.NewID)
 	guard(kind, object)
 	detach(a, object)

@@ -374,6 +374,7 @@ func newComponents(ctx context.Context, t *term, server *apiserver.Server, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("building the carrier of definitions: %w", err)
 	}
+	h.interpreter = chained.Then(h.carrier.Scale(h.templates.HasScale))
 	h.conversion = conversion.Chain(resourceclaims.Adviser{Store: h.templates}, h.carrier)
 	h.scheduler = schedule.New(schedule.Deps{Client: hub, Events: h.events, Metrics: o.metrics, Clock: o.Clock, Conversion: h.conversion, NoExecute: o.Tunable.Evict.NoExecute})
 	h.offer(func() { o.lookups.components.Store(h) })

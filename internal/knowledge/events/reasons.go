@@ -67,6 +67,7 @@ const (
 	FieldDrifted               = "FieldDrifted"
 	ObjectCreatedAgain         = "ObjectCreatedAgain"
 	FinishedObjectRemoved      = "FinishedObjectRemoved"
+	DivisionWarning            = "DivisionWarning"
 )
 
 // Reasons of events on Namespaces of the control plane.

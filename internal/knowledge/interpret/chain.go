@@ -57,6 +57,9 @@ func (c *Chained) With(layer, another Layer) *Chained {
 	return Chain(layers...)
 }
 
+// Then returns an interpreter that has another layer after these.
+func (c *Chained) Then(layer Layer) *Chained { return Chain(append(slices.Clone(c.layers), layer)...) }
+
 // Supports returns whether a layer has the operation on the kind. Prune is no operation of the API.
 func (c *Chained) Supports(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool {
 	return c.first(kind, operation) != nil

@@ -70,7 +70,23 @@ type ReplicaResult struct {
 	Replicas int32
 	// Requirements is what one replica needs; nil for no requirements.
 	Requirements *workv1alpha2.ReplicaRequirements
+	// Identities is what replicas are to each other.
+	Identities Identities
 }
+
+// Identities is whether the replicas of an object are all alike.
+type Identities string
+
+const (
+	// Anonymous replicas are alike: any cluster may run any number of them.
+	Anonymous Identities = ""
+	// Whole is one set that a cluster runs as a whole, since each part of it has to exist once and no cluster can be given only some.
+	Whole Identities = "Whole"
+	// Named replicas have names that begin anew in each cluster: to divide them makes several sets.
+	Named Identities = "Named"
+	// Unknown are replicas that an object seems to have, and that no layer can read.
+	Unknown Identities = "Unknown"
+)
 
 // Dependency refers to one object by name, or to several by a label selector.
 type Dependency = configv1alpha1.DependentObjectReference

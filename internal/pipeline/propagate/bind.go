@@ -23,6 +23,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/bindings"
 	"github.com/flagship-k8s/flagship/internal/pipeline/propagate/content"
@@ -255,6 +256,7 @@ func (p *propagator) createBinding(ctx context.Context, c *claimant, digest cont
 	if value, ok := c.meta.Labels[policyv1alpha1.RetainReplicasLabel]; ok {
 		annotations[policyv1alpha1.RetainReplicasLabel] = value
 	}
+	maps.Copy(annotations, identitiesOf(workload))
 	binding.SetAnnotations(annotations)
 	bindings.FillTemplate(binding.BindingSpec(), c.ref, c.meta, workload)
 	bindings.FillPolicy(binding.BindingSpec(), c.policy.PropagationSpec(), c.meta.Labels, priority)
@@ -305,6 +307,7 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 			return client.IgnoreNotFound(err)
 		}
 		bindings.FillTemplate(spec, c.ref, c.meta, workload)
+		maps.Copy(patch.Annotations, hubstore.Difference(binding.GetAnnotations(), identitiesOf(workload), []string{workv1alpha2.IdentitiesAnnotation}))
 	}
 	if binding.GetAnnotations()[workv1alpha2.TemplateContentAnnotation] != digest.String() {
 		patch.Annotations[workv1alpha2.TemplateContentAnnotation] = ptr.To(digest.String())
@@ -340,6 +343,14 @@ func (p *propagator) updateBinding(ctx context.Context, c *claimant, binding wor
 	return errors.Join(p.patchBinding(ctx, binding, patch, spec), unknown)
 }
 
+// identitiesOf are the annotations of a binding that say what replicas are to each other.
+func identitiesOf(workload bindings.Workload) map[string]string {
+	if workload.Identities == interpret.Anonymous {
+		return nil
+	}
+	return map[string]string{workv1alpha2.IdentitiesAnnotation: string(workload.Identities)}
+}
+
 // interpret returns how many replicas a template has and what they need.
 func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workload, error) {
 	obj, err := p.object(ctx, c)
@@ -360,10 +371,13 @@ func (p *propagator) interpret(ctx context.Context, c *claimant) (bindings.Workl
 		p.publish(c.ref, c.meta, events.Warning, events.GetReplicasFailed, err.Error())
 		return bindings.Workload{}, err
 	}
+	if _, has, err := unstructured.NestedInt64(obj.Object, "spec", "replicas"); has && err == nil && !replicas.Known {
+		replicas.Identities = interpret.Unknown
+	}
 	if replicas.Replicas > 0 || replicas.Requirements != nil { // the kind has replicas
 		p.publish(c.ref, c.meta, events.Success, events.GetReplicasSucceed, fmt.Sprintf("The template has %d replicas", replicas.Replicas))
 	}
-	return bindings.Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements}, nil
+	return bindings.Workload{Replicas: replicas.Replicas, Requirements: replicas.Requirements, Identities: replicas.Identities}, nil
 }
 
 // priority returns the value of the priority class that a policy names, nil if it names none.

@@ -196,6 +196,7 @@ func (c *Controller) setStatus(next workv1alpha2.Binding, s *cycle, moved bool) 
 	}
 	condition.LastTransitionTime = metav1.NewTime(c.deps.Clock.Now())
 	meta.SetStatusCondition(&status.Conditions, condition)
+	c.warn(next)
 	return news
 }
 

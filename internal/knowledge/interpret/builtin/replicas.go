@@ -30,7 +30,18 @@ func jobReplicas(_ context.Context, obj *unstructured.Unstructured) (interpret.R
 	if err != nil {
 		return interpret.ReplicaResult{}, err
 	}
-	return replicasOf(obj, min(parallelism, completions), "spec", "template", "spec")
+	result, err := replicasOf(obj, min(parallelism, completions), "spec", "template", "spec")
+	if mode, _, _ := unstructured.NestedString(obj.Object, "spec", "completionMode"); mode == "Indexed" {
+		result.Identities = interpret.Whole // a Job has no first index: each cluster would run the indexes from 0 on
+	}
+	return result, err
+}
+
+// namedReplicas are those of a StatefulSet.
+func namedReplicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
+	result, err := templateReplicas(ctx, obj)
+	result.Identities = interpret.Named
+	return result, err
 }
 
 func podReplicas(_ context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {

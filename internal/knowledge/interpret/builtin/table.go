@@ -68,7 +68,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 			Dependencies: dependencies.Template,
 		},
 		{Group: "apps", Version: "v1", Kind: "StatefulSet"}: {
-			Replicas: templateReplicas, Revise: reviseField("replicas"),
+			Replicas: namedReplicas, Revise: reviseField("replicas"),
 			Reflect: reflectCounters(true, "observedGeneration", "replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
 				"availableReplicas", "currentRevision", "updateRevision"),
 			Health: judge(healthOfRollout), Aggregate: a.StatefulSet,
@@ -82,7 +82,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 		},
 		{Group: "batch", Version: "v1", Kind: "Job"}: {
 			Replicas: jobReplicas, Revise: reviseField("parallelism"),
-			Reflect: reflectFields("active", "succeeded", "failed", "conditions", "startTime", "completionTime"),
+			Reflect: reflectFields("active", "succeeded", "failed", "conditions", "startTime", "completionTime", "completedIndexes", "failedIndexes"),
 			Health:  judge(healthOfJob), Finished: when(jobFinished), Aggregate: a.Job,
 			Prune: retain.Prune(retain.PruneJob), Retain: retain.Retain(retain.Job), Dependencies: dependencies.Template,
 		},

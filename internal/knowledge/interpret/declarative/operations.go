@@ -71,7 +71,7 @@ func (s *Store) operations(list []*configv1alpha1.ResourceInterpreterCustomizati
 
 func (s script) replicas(ctx context.Context, obj *unstructured.Unstructured) (interpret.ReplicaResult, error) {
 	result := interpret.ReplicaResult{Known: true}
-	err := s.call(ctx, 2, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
+	err := s.call(ctx, 3, []any{obj.Object}, func(t *sandbox.Values, answers []lua.LValue) error {
 		if answers[0].Type() != lua.LTNumber {
 			return fmt.Errorf("the number of replicas is a %s", answers[0].Type())
 		}
@@ -80,6 +80,12 @@ func (s script) replicas(ctx context.Context, obj *unstructured.Unstructured) (i
 		}
 		if result.Replicas < 0 {
 			return errors.New("the number of replicas is negative")
+		}
+		switch identities := interpret.Identities(lua.LVAsString(answers[2])); identities {
+		case interpret.Anonymous, interpret.Whole, interpret.Named:
+			result.Identities = identities
+		default:
+			return fmt.Errorf("the replicas are %q, neither %s nor %s", identities, interpret.Whole, interpret.Named)
 		}
 		if answers[1] == lua.LNil {
 			return nil

@@ -12,6 +12,7 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 // Key is where the binding of a template is, unless another template's binding is there.
@@ -84,6 +85,7 @@ type Workload struct {
 	Replicas     int32
 	Requirements *workv1alpha2.ReplicaRequirements
 	Components   []workv1alpha2.Component
+	Identities   interpret.Identities
 }
 
 // FillTemplate writes into a spec what follows from the template itself.
@@ -171,4 +173,5 @@ var OptIns = []string{
 	policyv1alpha1.KeepUnselectedAnnotation, policyv1alpha1.DescheduleAnnotation, clusterv1alpha1.ApplyAsAnnotation,
 	policyv1alpha1.HandoverAnnotation, policyv1alpha1.ClusterFailbackAnnotation, policyv1alpha1.ClusterFailbackSoakAnnotation,
 	policyv1alpha1.ClusterFailbackRequestedAnnotation, policyv1alpha1.DriftAnnotation, policyv1alpha1.SpreadStaticWeightsAnnotation,
+	policyv1alpha1.MembersIndependentAnnotation,
 }

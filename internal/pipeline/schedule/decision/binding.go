@@ -3,6 +3,7 @@ package decision
 import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
 // RequestOf reads what a decision about b depends on. Peers are left to the caller.
@@ -22,6 +23,7 @@ func RequestOf(b workv1alpha2.Binding, kindTravels bool) Request {
 		Retained:         b.GetAnnotations()[policyv1alpha1.RetainReplicasLabel] == "true",
 		KindTravels:      kindTravels,
 	}
+	req.Whole = b.GetAnnotations()[workv1alpha2.IdentitiesAnnotation] == string(interpret.Whole) && StrategyOf(spec.Placement) != Duplicated
 	req.Failover = spec.Failover != nil && spec.Failover.Cluster != nil
 	req.Expelled = req.Failover
 	for i := range spec.GracefulEvictionTasks {

@@ -22,6 +22,8 @@ type Request struct {
 	Requirements *workv1alpha2.ReplicaRequirements
 	// Components are the parts of a workload with several pod templates. With two or more, each chosen cluster receives all of them.
 	Components []workv1alpha2.Component
+	// Whole is true for a workload that is one set: a policy that divides it gives it to one cluster, which keeps it.
+	Whole bool
 	// Devices is what it claims of devices.
 	Devices capacity.DeviceNeeds
 	// Current is where the object is now.
@@ -135,6 +137,9 @@ func (r *Request) Demand() capacity.Demand {
 
 // SpreadConstraints are those that hold. With written static weights that is none, as Karmada documents, unless SpreadStatic is true.
 func (r *Request) SpreadConstraints() []policyv1alpha1.SpreadConstraint {
+	if r.Whole {
+		return []policyv1alpha1.SpreadConstraint{{SpreadByField: policyv1alpha1.SpreadByFieldCluster, MinGroups: 1, MaxGroups: 1}}
+	}
 	if r.Placement == nil || !r.SpreadStatic && r.Placement.HasStaticWeights() {
 		return nil
 	}

@@ -65,6 +65,10 @@ func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []rep
 	sum.Active = int32(active)
 	sum.Succeeded = int32(max(succeeded, reports.Counter(fields.StatusNumber(template, "succeeded"))))
 	sum.Failed = int32(max(failed, reports.Counter(fields.StatusNumber(template, "failed"))))
+	if mode, _, _ := unstructured.NestedString(template.Object, "spec", "completionMode"); mode == string(batchv1.IndexedCompletion) && len(list) == 1 {
+		// Of several clusters each runs all indexes, and the API server takes no more of them than the Job has.
+		sum.CompletedIndexes, sum.FailedIndexes = list[0].status.CompletedIndexes, list[0].status.FailedIndexes
+	}
 	suspended, _, _ := unstructured.NestedBool(template.Object, "spec", "suspend")
 	if started := fields.StatusText(template, "startTime"); started != "" && !suspended {
 		at, err := time.Parse(time.RFC3339, started)

@@ -36,6 +36,11 @@ func Choose(r *decision.Round, a *decision.Attempt, fitting []*decision.Candidat
 	if len(constraints) == 0 {
 		return fitting, nil
 	}
+	if r.Request.Whole { // a better cluster is no reason to begin it anew
+		if held := slices.IndexFunc(fitting, func(v *decision.Candidate) bool { return v.Held }); held >= 0 {
+			fitting = fitting[held : held+1]
+		}
+	}
 	q := quota{need: unbounded}
 	q.least, q.most = decision.ClusterBounds(constraints)
 	if r.Request.ByAvailableReplicas() {

@@ -1,7 +1,7 @@
 local counters = {"replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "updatedReadyReplicas", "currentReplicas", "updatedAvailableReplicas"}
 
 function GetReplicas(obj)
-  return tonumber(obj.spec.replicas) or 1, kube.accuratePodRequirements(obj.spec.template)
+  return tonumber(obj.spec.replicas) or 1, kube.accuratePodRequirements(obj.spec.template), "Named"
 end
 
 function ReviseReplica(obj, replicas)

@@ -1,0 +1,36 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
+
+	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+)
+
+// warnDivision warns of each selector of a propagation policy that divides StatefulSets without saying that the sets are independent. Of
+// other kinds the binding says it: what their replicas are depends on the template.
+func warnDivision(ctx context.Context, kind schema.GroupKind, object, old subject) {
+	custom, ok := object.(*unstructured.Unstructured)
+	policy := kind.Kind == policyv1alpha1.KindPropagationPolicy || kind.Kind == policyv1alpha1.KindClusterPropagationPolicy
+	if !ok || !policy || kind.Group != policyv1alpha1.GroupName || sameSpec(object, old) || policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.MembersIndependentAnnotation) {
+		return
+	}
+	scheduling, _, _ := unstructured.NestedString(custom.Object, "spec", "placement", "replicaScheduling", "replicaSchedulingType")
+	if scheduling != string(policyv1alpha1.ReplicaSchedulingTypeDivided) {
+		return
+	}
+	selectors, _, _ := unstructured.NestedSlice(custom.Object, "spec", "resourceSelectors") // the schema refuses another type
+	for i, item := range selectors {
+		selector, _ := item.(map[string]any)
+		if of, _ := selector["kind"].(string); of != "StatefulSet" {
+			continue
+		}
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s selects StatefulSets, which the policy divides: each cluster names its pods from 0 on and gives them volumes of their own, "+
+			"so that these are several sets, not one. The annotation %s=true says that they are independent", field.NewPath("spec", "resourceSelectors").Index(i), policyv1alpha1.MembersIndependentAnnotation))
+	}
+}
