@@ -62,6 +62,7 @@
 //   - deschedule: replicas that cannot run in a cluster move, where the policy requires it.
 //   - appfailover: applications that are unhealthy in a cluster for too long leave it.
 //   - taintpolicies: the taints that ClusterTaintPolicies add to Clusters and remove.
+//   - jobttl: Jobs that are deleted when their ttlSecondsAfterFinished is over.
 //   - remedy: the actions that Remedies require of Clusters.
 //   - clusterstatus: reports the state of members as Cluster status, and taints those that are not ready.
 //   - autoscaled: templates whose replicas follow the autoscalers in members.

@@ -175,3 +175,16 @@ func TestAFinishedRunOfAnyKind(t *testing.T) {
 	})
 	end(first.GetUID())
 }
+
+// TestAFinishedJobGoesAfterItsTimeToLive: the template goes when it is over, and its copies with it.
+func TestAFinishedJobGoesAfterItsTimeToLive(t *testing.T) {
+	fleet := shared.Start(t)
+	ns := fleet.Namespace(t)
+	once := onceJob(ns, "once")
+	once.Spec.TTLSecondsAfterFinished = new(int32(2))
+	fleettest.Create(t, fleet.Hub, fleettest.Policy(ns, "once", fleettest.To("member1", "member2"), once), once)
+	fleettest.ExpectGone(t, fleet.Hub, once.DeepCopy())
+	for _, name := range []string{"member1", "member2"} {
+		fleettest.ExpectGone(t, fleet.Member(name), once.DeepCopy())
+	}
+}

@@ -39,6 +39,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/enroll"
 	"github.com/flagship-k8s/flagship/internal/features/evict"
 	"github.com/flagship-k8s/flagship/internal/features/history"
+	"github.com/flagship-k8s/flagship/internal/features/jobttl"
 	"github.com/flagship-k8s/flagship/internal/features/limit"
 	"github.com/flagship-k8s/flagship/internal/features/mcs"
 	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
@@ -181,6 +182,9 @@ func setupLoops(ctx context.Context, t *term, server *apiserver.Server, o Option
 		}},
 		{"remedies", leads, func(mgr ctrl.Manager) error { return remedy.Setup(mgr, h.client) }},
 		{"aggregate", leads, func(mgr ctrl.Manager) error { return h.setupAggregate(ctx, mgr) }},
+		{"job-ttl", leads, func(mgr ctrl.Manager) error {
+			return jobttl.Setup(mgr, jobttl.Deps{Client: mgr.GetClient(), Templates: h.templates, Clock: h.options.Clock})
+		}},
 		{"service", leads, func(mgr ctrl.Manager) error { return h.setupService(ctx, mgr) }},
 		{"import", leads, func(mgr ctrl.Manager) error { return h.setupImporter(ctx, mgr) }},
 		{"autoscaled", leads, func(mgr ctrl.Manager) error {

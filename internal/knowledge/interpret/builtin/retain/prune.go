@@ -42,7 +42,7 @@ func PruneDeployment(obj, _ *unstructured.Unstructured) {
 }
 
 // PruneJob removes the selector and labels with the uid that a Job has on the control plane, unless the selector of the template is
-// manual, and the time to live: a member that removed a finished Job would get it again, and run it again.
+// manual, and the time to live, on which package jobttl acts: the result stays in all clusters until the last of them has finished.
 func PruneJob(obj, template *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(obj.Object, "spec", "ttlSecondsAfterFinished")
 	if manual, _, _ := unstructured.NestedBool(template.Object, "spec", "manualSelector"); manual {
