@@ -7,7 +7,7 @@
 //	suite list KIND PACKAGE... prints the packages of a kind: unit, fleet, race, all with tests, or any
 //
 // With --changed REV it takes only packages with a file that differs from that commit, with --reached REV also those
-// whose tests depend on one. The report has the ten slowest tests and packages, the processor time of each, and what was
+// whose tests depend on one. The report has the slowest tests and packages, the processor time of each package, and what was
 // skipped with the reason.
 //
 // go test links and runs at the same time. A server that waits for a linker misses its leases, so suite links all first.

@@ -13,8 +13,11 @@ import (
 	"time"
 )
 
-// slowest is how many of the slowest tests and packages a report has.
-const slowest = 10
+// A report has the slowest tests and packages, and each that takes longer than long.
+const (
+	slowest = 10
+	long    = 30 * time.Second
+)
 
 // event is a line of the output of go test -json: https://pkg.go.dev/cmd/test2json.
 type event struct {
@@ -195,12 +198,12 @@ func reason(printed *bytes.Buffer) string {
 func (r *report) print(elapsed time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.line("\nslowest packages (s, s of processor time)")
-	for _, o := range r.top(r.packages) {
+	r.line("\nslowest packages, and all above %s (s, s of processor time)", long)
+	for _, o := range top(r.packages) {
 		r.line("%8.1f %8.1f  %s", o.elapsed.Seconds(), o.cpu.Seconds(), strings.TrimPrefix(o.pkg, module+"/"))
 	}
-	r.line("\nslowest tests (s)")
-	for _, o := range r.top(r.tests) {
+	r.line("\nslowest tests, and all above %s (s)", long)
+	for _, o := range top(r.tests) {
 		r.line("%8.1f  %s %s", o.elapsed.Seconds(), strings.TrimPrefix(o.pkg, module+"/"), o.test)
 	}
 	if len(r.skipped) > 0 {
@@ -214,11 +217,15 @@ func (r *report) print(elapsed time.Duration) error {
 	return r.err
 }
 
-// top are the outcomes that took longest.
-func (r *report) top(all []outcome) []outcome {
+// top are the outcomes that took longest: ten, and all above long.
+func top(all []outcome) []outcome {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b outcome) int { return int(b.elapsed - a.elapsed) })
-	return sorted[:min(len(sorted), slowest)]
+	shown := min(len(sorted), slowest)
+	for shown < len(sorted) && sorted[shown].elapsed > long {
+		shown++
+	}
+	return sorted[:shown]
 }
 
 // byReason groups skips, in the order in which a reason came first.
