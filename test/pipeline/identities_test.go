@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
@@ -96,7 +97,7 @@ func TestADividedKindOfADefinition(t *testing.T) {
 			open.Properties = map[string]apiextensionsv1.JSONSchemaProps{"size": {Type: "integer"}, "replicas": {Type: "integer"}}
 			definition := &apiextensionsv1.CustomResourceDefinition{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-				ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+				ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, Annotations: map[string]string{workv1alpha1.AllowDeletionAnnotation: "true"}},
 				Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 					Group: group, Scope: apiextensionsv1.NamespaceScoped,
 					Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: test.kind, Plural: plural},

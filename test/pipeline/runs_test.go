@@ -115,7 +115,7 @@ func TestAFinishedRunOfAnyKind(t *testing.T) {
 	open := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: "pipelineruns.tekton.dev"},
+		ObjectMeta: metav1.ObjectMeta{Name: "pipelineruns.tekton.dev", Annotations: map[string]string{workv1alpha1.AllowDeletionAnnotation: "true"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "tekton.dev", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "PipelineRun", Plural: "pipelineruns", Singular: "pipelinerun"},
