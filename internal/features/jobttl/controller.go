@@ -3,6 +3,7 @@ package jobttl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -65,6 +66,13 @@ func isJob(binding *workv1alpha2.ResourceBinding) bool {
 	return kind.Group == "batch" && kind.Kind == "Job"
 }
 
+// everywhere returns whether all clusters ended the run: those that the Job was scheduled to, and those of objects that need it.
+func everywhere(finished workv1alpha2.Finished, spec *workv1alpha2.ResourceBindingSpec) bool {
+	return finished.Everywhere(spec.Clusters) && !slices.ContainsFunc(spec.RequiredBy, func(dependant workv1alpha2.BindingSnapshot) bool {
+		return !finished.Everywhere(dependant.Clusters)
+	})
+}
+
 // cleaner deletes one Job at a time.
 type cleaner struct{ Deps }
 
@@ -75,7 +83,7 @@ func (c *cleaner) Reconcile(ctx context.Context, q reconcile.Request) (reconcile
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	finished := workv1alpha2.FinishedOf(binding)
-	if binding.DeletionTimestamp != nil || !isJob(binding) || finished.Time.IsZero() || !finished.Everywhere(binding.Spec.Clusters) {
+	if binding.DeletionTimestamp != nil || !isJob(binding) || finished.Time.IsZero() || !everywhere(finished, &binding.Spec) {
 		return reconcile.Result{}, nil
 	}
 	resource := binding.Spec.Resource
