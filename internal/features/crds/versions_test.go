@@ -25,6 +25,8 @@ type shelf struct {
 	reads      int
 	// meanwhile is called by each read when it has been made.
 	meanwhile func()
+	// unreadable answers each read.
+	unreadable error
 }
 
 const library = "library.example.com"
@@ -54,6 +56,9 @@ func (s *shelf) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 
 func (s *shelf) Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error) {
 	s.reads++
+	if s.unreadable != nil {
+		return nil, s.unreadable
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.definition)
 	if s.meanwhile != nil {
 		s.meanwhile()
