@@ -18,7 +18,7 @@ func TestDecisionsAboutADefinitionSurviveAKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")
 	}
-	fleet := fleettest.Start(t, fleettest.Options{Members: 2, Bare: true})
+	fleet := fleettest.StartApart(t, 2)
 	ns := fleet.Namespace(t)
 	one, two := fleet.Members[0], fleet.Members[1]
 	pumps := define("Pump", version("v1", true, teeth))
@@ -36,8 +36,7 @@ func TestDecisionsAboutADefinitionSurviveAKill(t *testing.T) {
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, fleet.Hub, definitionWork(m.Name, pumps), held)
 	}
-	fleet.Kill(t)
-	fleet.Restart(t)
+	fleet.KillAndStart(t)
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, fleet.Hub, definitionWork(m.Name, pumps), held)
 		if there := fleettest.ExpectEventually(t, m, pumps, established); there.Generation != 1 {
@@ -46,8 +45,7 @@ func TestDecisionsAboutADefinitionSurviveAKill(t *testing.T) {
 	}
 
 	fleettest.Update(t, fleet.Hub, pumps, func(d *definition) { d.Annotations = map[string]string{workv1alpha1.AllowBreakingAnnotation: "true"} })
-	fleet.Kill(t)
-	fleet.Restart(t)
+	fleet.KillAndStart(t)
 	for _, m := range fleet.Members {
 		fleettest.ExpectEventually(t, m, pumps, func(d *definition) error {
 			if _, kept := d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["metal"]; kept {
@@ -58,12 +56,12 @@ func TestDecisionsAboutADefinitionSurviveAKill(t *testing.T) {
 		fleettest.ExpectEventually(t, fleet.Hub, definitionWork(m.Name, pumps), workIs(workv1alpha1.WorkApplied, metav1.ConditionTrue, ""))
 	}
 
-	fleet.StopMember(t, two.Name)
+	fleet.Parts[two.Name].Kill()
 	fleettest.Update(t, fleet.Hub, pumps, func(d *definition) { d.Annotations[workv1alpha1.AllowDeletionAnnotation] = "true" })
 	fleettest.Delete(t, fleet.Hub, pumps.DeepCopy())
 	fleettest.ExpectGone(t, fleet.Hub, pumps)
-	fleet.Kill(t)
-	fleet.Restart(t) // with both members
+	fleet.KillAndStart(t)
+	fleet.Parts[two.Name].Start(t)
 	for _, m := range []*fleettest.Cluster{one, two} {
 		fleettest.ExpectGone(t, m, pumps)
 		fleettest.ExpectGone(t, fleet.Hub, definitionWork(m.Name, pumps))

@@ -38,6 +38,23 @@ func jobIs(kind batchv1.JobConditionType) func(*batchv1.Job) error {
 	}
 }
 
+// complete reports the end of a Job of a member that has no controllers.
+func complete(t *testing.T, member *fleettest.Cluster, job *batchv1.Job) {
+	t.Helper()
+	fleettest.ExpectEventually(t, member, job, fleettest.Exists)
+	fleettest.UpdateStatus(t, member, job, func(j *batchv1.Job) {
+		now := metav1.Now()
+		j.Status = batchv1.JobStatus{
+			StartTime: &now, CompletionTime: &now, Succeeded: 1,
+			UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{},
+			Conditions: []batchv1.JobCondition{
+				{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
+				{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
+			},
+		}
+	})
+}
+
 // ended is the condition of a Work whose object ran to its end and, if removed, is gone since; it reports its present generation.
 func ended(removed bool) func(*workv1alpha1.Work) error {
 	return func(w *workv1alpha1.Work) error {
