@@ -46,7 +46,7 @@ const (
 func (c *Controller) decide(ctx context.Context, key types.NamespacedName, b workv1alpha2.Binding) (*cycle, error) {
 	s := &cycle{key: key, binding: b}
 	if isOver(b) {
-		c.pending.Settle(key)
+		c.pending.Remove(key) // also one that is stuck
 		return s, nil
 	}
 	var err error

@@ -12,6 +12,12 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
+// IsOver returns whether a binding keeps its result for good.
+var IsOver = isOver
+
+// Matters returns whether a change of a binding is a reason to schedule it.
+var Matters = matters
+
 // Recall is what a binding does to the reservations that were there before the controller.
 func (c *Controller) Recall(b workv1alpha2.Binding) {
 	c.restoreReservations(client.ObjectKeyFromObject(b), b)
@@ -74,3 +80,6 @@ func (c *Controller) UpdateClaims(b workv1alpha2.Binding) { c.awaitingClaims.Upd
 
 // AddPending has a binding wait.
 func (c *Controller) AddPending(key types.NamespacedName) { c.pending.Add(key, 0) }
+
+// Waits returns whether a binding is tried again when capacity is freed.
+func (c *Controller) Waits(key types.NamespacedName) bool { return c.pending.Has(key) }

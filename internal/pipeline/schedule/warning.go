@@ -39,6 +39,15 @@ func warningOf(b workv1alpha2.Binding) *metav1.Condition {
 	return &condition
 }
 
+// warned returns whether a binding has the condition that it is to have.
+func warned(b workv1alpha2.Binding) bool {
+	has, wanted := meta.FindStatusCondition(b.BindingStatus().Conditions, workv1alpha2.DivisionWarning), warningOf(b)
+	if has == nil || wanted == nil {
+		return has == nil && wanted == nil
+	}
+	return has.Status == wanted.Status && has.Reason == wanted.Reason && has.Message == wanted.Message && has.ObservedGeneration == wanted.ObservedGeneration
+}
+
 // warn sets the condition, or removes it, and publishes it on the template, whose author may not read the binding.
 func (c *Controller) warn(b workv1alpha2.Binding) {
 	conditions, wanted := &b.BindingStatus().Conditions, warningOf(b)

@@ -81,7 +81,7 @@ func matters(before, after workv1alpha2.Binding) bool {
 	return slices.ContainsFunc([]string{
 		policyv1alpha1.PartialPlacementAnnotation, policyv1alpha1.FailbackAnnotation, policyv1alpha1.RetainReplicasLabel,
 		policyv1alpha1.KeepUnselectedAnnotation, policyv1alpha1.SpreadStaticWeightsAnnotation, workv1alpha2.ReturnsAnnotation,
-		workv1alpha2.ReplicaLimitsAnnotation,
+		workv1alpha2.ReplicaLimitsAnnotation, workv1alpha2.FinishedAnnotation, workv1alpha2.IdentitiesAnnotation, policyv1alpha1.MembersIndependentAnnotation,
 	}, func(key string) bool { return a[key] != b[key] })
 }
 

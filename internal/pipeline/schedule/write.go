@@ -25,13 +25,15 @@ import (
 // fieldManager is the name of the scheduler in managed fields.
 const fieldManager = "flagship-schedule"
 
-// observe records that the present generation needs no scheduling: the condition Scheduled holds for it, too.
+// observe records that the present generation needs no scheduling: the condition Scheduled holds for it, too. What DivisionWarning is about may
+// have changed nevertheless.
 func (c *Controller) observe(ctx context.Context, b workv1alpha2.Binding) error {
-	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() {
+	if b.BindingStatus().SchedulerObservedGeneration == b.GetGeneration() && warned(b) {
 		return nil
 	}
 	next := copyOf(b)
 	setObserved(next)
+	c.warn(next)
 	if err := c.client.Status().Update(ctx, next, client.FieldOwner(fieldManager)); err != nil {
 		return fmt.Errorf("recording the generation: %w", err)
 	}

@@ -74,8 +74,11 @@ func chooseClusters(r *decision.Round, fitting []*decision.Candidate, q quota) (
 	chosen, rest := fitting[:k], fitting[k:]
 	exchange(chosen, rest, q.need, func(int, *decision.Candidate) bool { return true })
 	if missing := shortOf(chosen, q.need); missing > 0 && !r.Request.Partial {
-		return nil, decision.Unschedulable(fmt.Sprintf("spreadConstraints allow %d clusters, which is too few: %s",
-			k, decision.ShortageMessage(r.Request, chosen, missing)))
+		why := fmt.Sprintf("spreadConstraints allow %d clusters, which is too few", k)
+		if r.Request.Whole {
+			why = "one cluster runs it as a whole, and a set that runs stays in its cluster"
+		}
+		return nil, decision.Unschedulable(why + ": " + decision.ShortageMessage(r.Request, chosen, missing))
 	}
 	return chosen, nil
 }
