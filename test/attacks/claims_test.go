@@ -175,6 +175,15 @@ func TestAStolenAgentCredentialIsAboutItsClusterOnly(t *testing.T) {
 		counted := func(replicas int) string {
 			return fmt.Sprintf(`{"replicas":%[1]d,"updatedReplicas":%[1]d,"readyReplicas":%[1]d,"availableReplicas":%[1]d,"observedGeneration":1,"generation":1,"resourceTemplateGeneration":1000}`, replicas)
 		}
+		// The label reaches the Works after them. A report is about one generation, and an agent would repeat it for the next.
+		for _, cluster := range []string{"thief", "honest"} {
+			fleettest.ExpectEventually(t, hub.Cluster, workOf(cluster, "Deployment", ns, "web"), func(w *workv1alpha1.Work) error {
+				if manifest := w.Spec.Workload.Manifests[0].Raw; !strings.Contains(string(manifest), policyv1alpha1.RetainReplicasLabel) {
+					return fmt.Errorf("its object is %s", manifest)
+				}
+				return nil
+			})
+		}
 		report(t, thief, "thief", ns, counted(1_500_000_000))
 		report(t, honest, "honest", ns, counted(2))
 		fleettest.ExpectEventually(t, hub.Cluster, web, func(d *appsv1.Deployment) error {
