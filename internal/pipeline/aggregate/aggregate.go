@@ -151,7 +151,7 @@ func (a *aggregator) Reconcile(ctx context.Context, request Request) (reconcile.
 	default:
 		result, err = a.write(ctx, request, binding, summary, changes)
 	}
-	if _, owed := a.owed.Load(request); err == nil && wait == 0 && !owed {
+	if _, owed := a.owed.Load(request); err == nil && result.RequeueAfter == 0 && !owed {
 		err = a.noteFinished(ctx, binding, summary)
 	}
 	if failure != nil { // retried with backoff

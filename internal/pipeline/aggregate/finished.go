@@ -91,8 +91,13 @@ func (a *aggregator) noteFinished(ctx context.Context, binding workv1alpha2.Bind
 func (a *aggregator) isOver(ctx context.Context, binding workv1alpha2.Binding, template *unstructured.Unstructured) (bool, error) {
 	finished := workv1alpha2.FinishedOf(binding)
 	run := workv1alpha1.RunOf(template.GroupVersionKind().GroupKind(), template.GetUID(), template.GetGeneration())
-	if finished.Run != run || !finished.Everywhere(binding.BindingSpec().Clusters) {
+	if finished.Run != run || len(finished.Clusters) == 0 {
 		return false, nil
+	}
+	for cluster := range targets(binding.BindingSpec()) {
+		if !finished.In(cluster) {
+			return false, nil
+		}
 	}
 	return a.statuses.Finished(ctx, template)
 }
