@@ -88,7 +88,7 @@ func (r *Runs) Status(work *workv1alpha1.Work, manifest *unstructured.Unstructur
 		of := reported.Identifier
 		if reported.Finished == run && of.Group == id.kind.Group && of.Kind == id.kind.Kind && of.Namespace == id.name.Namespace && of.Name == id.name.Name {
 			reported.Removed = true
-			r.Forget(client.ObjectKeyFromObject(work)) // from now on the Work has it
+			r.drop(client.ObjectKeyFromObject(work), id) // from now on the Work has it
 			return &reported
 		}
 	}
@@ -101,6 +101,15 @@ func (r *Runs) Status(work *workv1alpha1.Work, manifest *unstructured.Unstructur
 		return &workv1alpha1.ManifestStatus{Finished: run, Removed: true, Health: workv1alpha1.ResourceUnknown}
 	}
 	return nil
+}
+
+// drop drops what is kept of one object of a Work.
+func (r *Runs) drop(work types.NamespacedName, of object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.gone[work], of); len(r.gone[work]) == 0 {
+		delete(r.gone, work)
+	}
 }
 
 // Forget drops what is kept of a Work.

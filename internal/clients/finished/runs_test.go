@@ -91,3 +91,27 @@ func TestARunIsOfATemplate(t *testing.T) {
 		t.Errorf("the run is %q, %v", run, err)
 	}
 }
+
+// TestAReportOfOneObjectLeavesTheOthers: a Work may have several, and report one of them first.
+func TestAReportOfOneObjectLeavesTheOthers(t *testing.T) {
+	runs := finished.New(interpret.Chain(builtin.New(clocktesting.NewFakePassiveClock(time.Time{}))))
+	work := &workv1alpha1.Work{}
+	work.Namespace, work.Name = "karmada-es-member1", "both"
+	first, second := job(t, "a", "1", complete), job(t, "b", "1", complete)
+	second.SetName("twice")
+	for _, gone := range []*unstructured.Unstructured{first, second} {
+		runs.Changed(t.Context(), objectcache.Change{
+			Work: types.NamespacedName{Namespace: work.Namespace, Name: work.Name}, Gone: true, Last: func() (*unstructured.Unstructured, bool) { return gone, true },
+		})
+	}
+	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+		Identifier: workv1alpha1.ResourceIdentifier{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "once"}, Finished: "a",
+	}}
+	if runs.Status(work, first) == nil || runs.Status(work, second) == nil {
+		t.Error("one of two objects that ran to their end would be made again")
+	}
+	work.Status.ManifestStatuses = nil
+	if runs.Status(work, first) != nil {
+		t.Error("what the Work has reported is kept for ever")
+	}
+}

@@ -165,6 +165,16 @@ func TestTheRecordFollowsTheStatus(t *testing.T) {
 	}
 }
 
+// TestABindingThatIsGoneHasNoRecord: it was deleted while its status was written.
+func TestABindingThatIsGoneHasNoRecord(t *testing.T) {
+	s := newFixture(t, binding(), work("a", ended(present)), work("b", ended(present)))
+	s.refuse = apierrors.NewNotFound(schema.GroupResource{}, "web")
+	s.reconcile()
+	if text := s.binding().Annotations[workv1alpha2.FinishedAnnotation]; text != "" {
+		t.Errorf("it is written to: %s", text)
+	}
+}
+
 // TestAnUnstableSummaryDelaysNoRecord of what is in the status already: nothing would reconcile the binding again.
 func TestAnUnstableSummaryDelaysNoRecord(t *testing.T) {
 	s := newFixture(t, binding(), work("a", running), work("b"))

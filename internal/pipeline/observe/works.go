@@ -336,17 +336,13 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 		w.recall(work, &f)
 		return f
 	}
-	var err error
-	if f.finished, err = w.runs.Of(ctx, s.object); err != nil {
-		f.finished = finishedBefore(work, s)
-		w.publishFailure(work, events.InterpretHealthFailed, s, err)
-	}
 	obj, err := w.conversion.From(ctx, s.object)
 	if err != nil {
-		f.status = statusBefore(work, s.id)
+		f.status, f.finished = statusBefore(work, s.id), cmp.Or(w.ended(ctx, work, s, s.object), finishedBefore(work, s))
 		w.publishFailure(work, events.ReflectStatusFailed, s, err)
 		return f
 	}
+	f.finished = w.ended(ctx, work, s, obj)
 	f.status, f.unapplied, err = w.reflect(ctx, s, obj)
 	if err != nil {
 		f.status, f.unapplied = statusBefore(work, s.id), nil
@@ -362,6 +358,16 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	f.health = workv1alpha1.ResourceHealth(health)
 	w.events.Publish(events.Success(events.Work(work), events.InterpretHealthSucceed, s.id.HealthMessage(f.health)))
 	return f
+}
+
+// ended is the run that an object ended, read from the object in a version that is interpreted.
+func (w *Works) ended(ctx context.Context, work *workv1alpha1.Work, s observed, obj *unstructured.Unstructured) string {
+	run, err := w.runs.Of(ctx, obj)
+	if err != nil {
+		w.publishFailure(work, events.InterpretHealthFailed, s, err)
+		return finishedBefore(work, s)
+	}
+	return run
 }
 
 // recall makes a finding what is known of an object that ran to its end and is gone.
