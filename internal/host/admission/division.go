@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
@@ -12,16 +13,21 @@ import (
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 )
 
-// warnDivision warns of each selector of a propagation policy that divides StatefulSets without saying that the sets are independent. Of
-// other kinds the binding says it: what their replicas are depends on the template.
+// warnDivision warns of each selector of a propagation policy that divides StatefulSets without saying that the sets are independent. A policy
+// that places them in one cluster divides nothing. Of other kinds the binding says it: what their replicas are depends on the template.
 func warnDivision(ctx context.Context, kind schema.GroupKind, object, old subject) {
 	custom, ok := object.(*unstructured.Unstructured)
 	policy := kind.Kind == policyv1alpha1.KindPropagationPolicy || kind.Kind == policyv1alpha1.KindClusterPropagationPolicy
 	if !ok || !policy || kind.Group != policyv1alpha1.GroupName || sameSpec(object, old) || policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.MembersIndependentAnnotation) {
 		return
 	}
-	scheduling, _, _ := unstructured.NestedString(custom.Object, "spec", "placement", "replicaScheduling", "replicaSchedulingType")
-	if scheduling != string(policyv1alpha1.ReplicaSchedulingTypeDivided) {
+	var placement policyv1alpha1.Placement
+	content, found, err := unstructured.NestedMap(custom.Object, "spec", "placement")
+	if err != nil || !found || runtime.DefaultUnstructuredConverter.FromUnstructured(content, &placement) != nil {
+		return // the schema refuses another type
+	}
+	divides := placement.ReplicaScheduling != nil && placement.ReplicaScheduling.ReplicaSchedulingType != policyv1alpha1.ReplicaSchedulingTypeDuplicated
+	if !divides || inOneCluster(&placement, policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.SpreadStaticWeightsAnnotation)) {
 		return
 	}
 	selectors, _, _ := unstructured.NestedSlice(custom.Object, "spec", "resourceSelectors") // the schema refuses another type
@@ -33,4 +39,24 @@ func warnDivision(ctx context.Context, kind schema.GroupKind, object, old subjec
 		warning.AddWarning(ctx, "", fmt.Sprintf("%s selects StatefulSets, which the policy divides: each cluster names its pods from 0 on and gives them volumes of their own, "+
 			"so that these are several sets, not one. The annotation %s=true says that they are independent", field.NewPath("spec", "resourceSelectors").Index(i), policyv1alpha1.MembersIndependentAnnotation))
 	}
+}
+
+// inOneCluster returns whether a placement never chooses two clusters. Spread constraints have no effect with static weights, unless the
+// policy says so.
+func inOneCluster(placement *policyv1alpha1.Placement, spreadStatic bool) bool {
+	if a := placement.ClusterAffinity; a != nil && len(a.ClusterNames) == 1 {
+		return true
+	}
+	if placement.HasStaticWeights() && !spreadStatic {
+		return false
+	}
+	one := false
+	for i := range placement.SpreadConstraints {
+		c := &placement.SpreadConstraints[i]
+		if c.MinGroups > 1 {
+			return false // each region that is required has its cluster
+		}
+		one = one || c.SpreadByField == policyv1alpha1.SpreadByFieldCluster && c.MaxGroups == 1
+	}
+	return one
 }
