@@ -23,7 +23,7 @@ func without(key string) func(*workv1alpha2.ResourceBinding) {
 	return func(b *workv1alpha2.ResourceBinding) { delete(b.Annotations, key) }
 }
 
-// unread is a template whose replicas nothing knows.
+// unread is a template whose replicas no interpreter reads.
 func unread(b *workv1alpha2.ResourceBinding) {
 	b.Spec.Replicas, b.Spec.ReplicaRequirements = 0, nil
 	identities("Unknown")(b)
@@ -38,22 +38,22 @@ func TestADivisionIsWarnedOf(t *testing.T) {
 		reason    string
 		message   string // a part of it
 	}{
-		"names":                                {equally, edits{identities("Named")}, workv1alpha2.NamesRepeatReason, "Each of 2 clusters has pods named from db-0 on"},
-		"names, by available replicas":         {placement(dynamic), edits{identities("Named")}, workv1alpha2.NamesRepeatReason, "flagship.io/members-independent=true"},
-		"names of independent sets":            {equally, edits{identities("Named"), independent}, "", ""},
-		"names of sets that are not":           {equally, edits{identities("Named"), annotated(policyv1alpha1.MembersIndependentAnnotation, "false")}, workv1alpha2.NamesRepeatReason, ""},
-		"names in one cluster":                 {placement(static(), spread(byCluster, 1, 1)), edits{identities("Named")}, "", ""},
-		"names in one cluster by affinity":     {placement(dynamic, affinity(named("m2"))), edits{identities("Named")}, "", ""},
-		"names, all in each cluster":           {placement(duplicated), edits{identities("Named")}, "", ""},
-		"names, nothing said":                  {nil, edits{identities("Named")}, "", ""},
-		"alike":                                {equally, nil, "", ""},
-		"a whole set":                          {equally, edits{identities("Whole")}, "", ""},
-		"not known":                            {equally, edits{unread}, workv1alpha2.ReplicasUnknownReason, "those of the kind Deployment are not known: each of 2 clusters has all of them"},
-		"not known, independent":               {equally, edits{unread, independent}, workv1alpha2.ReplicasUnknownReason, ""},
-		"not known, all in each cluster":       {placement(duplicated), edits{unread}, "", ""},
-		"not known, in one cluster":            {placement(static(), affinity(named("m1"))), edits{unread}, "", ""},
-		"of what this version knows nothing":   {equally, edits{identities("Mirrored")}, "", ""},
-		"names, with too few clusters to hold": {placement(dynamic), edits{identities("Named"), func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 900 }}, "", ""},
+		"names":                                 {equally, edits{identities("Named")}, workv1alpha2.NamesRepeatReason, "Each of 2 clusters has pods named from db-0 on"},
+		"names, by available replicas":          {placement(dynamic), edits{identities("Named")}, workv1alpha2.NamesRepeatReason, "flagship.io/members-independent=true"},
+		"names of independent sets":             {equally, edits{identities("Named"), independent}, "", ""},
+		"names of sets that are not":            {equally, edits{identities("Named"), annotated(policyv1alpha1.MembersIndependentAnnotation, "false")}, workv1alpha2.NamesRepeatReason, ""},
+		"names in one cluster":                  {placement(static(), spread(byCluster, 1, 1)), edits{identities("Named")}, "", ""},
+		"names in one cluster by affinity":      {placement(dynamic, affinity(named("m2"))), edits{identities("Named")}, "", ""},
+		"names, all in each cluster":            {placement(duplicated), edits{identities("Named")}, "", ""},
+		"names, nothing said":                   {nil, edits{identities("Named")}, "", ""},
+		"alike":                                 {equally, nil, "", ""},
+		"a whole set":                           {equally, edits{identities("Whole")}, "", ""},
+		"not known":                             {equally, edits{unread}, workv1alpha2.ReplicasUnknownReason, "those of the kind Deployment are not known: each of 2 clusters has all of them"},
+		"not known, independent":                {equally, edits{unread, independent}, workv1alpha2.ReplicasUnknownReason, ""},
+		"not known, all in each cluster":        {placement(duplicated), edits{unread}, "", ""},
+		"not known, in one cluster":             {placement(static(), affinity(named("m1"))), edits{unread}, "", ""},
+		"of another version of the interpreter": {equally, edits{identities("Mirrored")}, "", ""},
+		"names, with too few clusters to hold":  {placement(dynamic), edits{identities("Named"), func(b *workv1alpha2.ResourceBinding) { b.Spec.Replicas = 900 }}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHub(t, member("m1"), member("m2"), bindingOf("db", 4, tc.placement, tc.edits...))
