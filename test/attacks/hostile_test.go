@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
@@ -22,15 +21,16 @@ const (
 	// hostileFor and hostileSeed are the names of what `make hostile` sets.
 	hostileFor, hostileSeed = "FLAGSHIP_HOSTILE", "FLAGSHIP_HOSTILE_SEED"
 	// mostMemory is how many times its memory a control plane may have while members do harm. spareMemory is what it may have besides: each of a
-	// dozen watches may be reading an event of 4 MiB, which is in a buffer of twice that, and decoded. 165 MB were seen of 94 at first.
+	// dozen watches may be reading an event of 4 MiB, which is in a buffer of twice that, and decoded. 155 MB were seen of 89 at first.
 	mostMemory, spareMemory = 1.5, 64 << 20
 )
 
 // TestAHostileMember has the API servers of two members, one of them behind an agent, lie in every way, by a seed. What a second tenant sends
-// to a third member arrives, and the memory of the control plane stays what it was.
+// to a third member arrives, and the memory of the control plane stays what it was. A minute of it are twenty seconds of lies and the start of
+// five processes; make hostile runs it for an hour.
 func TestAHostileMember(t *testing.T) {
 	t.Parallel()
-	lasts, err := time.ParseDuration(cmp.Or(os.Getenv(hostileFor), "1m"))
+	lasts, err := time.ParseDuration(cmp.Or(os.Getenv(hostileFor), "20s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,6 @@ func TestAHostileMember(t *testing.T) {
 	most, slowest, rounds := before, time.Duration(0), 0
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
-	given := false
 	for ctx.Err() == nil && !t.Failed() {
 		rounds++
 		began := time.Now()
@@ -90,23 +89,21 @@ func TestAHostileMember(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if now.Heap > most.Heap {
+		if now.Reachable > most.Reachable {
 			most = now
 		}
-		if float64(now.Heap) > mostMemory*float64(before.Heap)+spareMemory {
+		if float64(now.Reachable) > mostMemory*float64(before.Reachable)+spareMemory {
 			t.Errorf("after %d rounds the control plane has %v, at first %v", rounds, now, before)
 		}
-		cluster := &clusterv1alpha1.Cluster{}
-		if err := hub.Get(t.Context(), client.ObjectKey{Name: "hostile"}, cluster); err != nil {
-			t.Fatal(err)
-		}
-		condition := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
-		given = given || condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == clusterv1alpha1.ResourcesTooManyReason
 	}
 	t.Logf("%d rounds, the slowest in %s; at first %v, at most %v; lies: %v", rounds, slowest.Round(time.Millisecond), before, most, hostile.Lies())
-	if !given {
-		t.Error("the Cluster of the member that sends too much never had the condition")
-	}
+	fleettest.ExpectEventually(t, hub.Cluster, clusterNamed("hostile"), func(c *clusterv1alpha1.Cluster) error {
+		condition := meta.FindStatusCondition(c.Status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
+		if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != clusterv1alpha1.ResourcesTooManyReason {
+			return fmt.Errorf("it does not say that it sends too much: %v", condition)
+		}
+		return nil
+	})
 	push.Misbehave(nil)
 	pull.Misbehave(nil)
 	push.CloseWatches()
