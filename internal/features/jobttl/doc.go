@@ -8,5 +8,6 @@
 //
 // Owns: nothing.
 //
-// Never: deletes a Job of which some cluster has not reported the end, whatever the others report.
+// Never: deletes a Job of which some cluster that should have it has not reported the end, whatever the others report. A cluster that the
+// Job is leaving is none of them: its copy goes anyway.
 package jobttl
