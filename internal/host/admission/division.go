@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
@@ -16,18 +15,12 @@ import (
 // warnDivision warns of each selector of a propagation policy that divides StatefulSets without saying that the sets are independent. A policy
 // that places them in one cluster divides nothing. Of other kinds the binding says it: what their replicas are depends on the template.
 func warnDivision(ctx context.Context, kind schema.GroupKind, object, old subject) {
-	custom, ok := object.(*unstructured.Unstructured)
-	policy := kind.Kind == policyv1alpha1.KindPropagationPolicy || kind.Kind == policyv1alpha1.KindClusterPropagationPolicy
-	if !ok || !policy || kind.Group != policyv1alpha1.GroupName || sameSpec(object, old) || policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.MembersIndependentAnnotation) {
+	custom, placement := placementOf(kind, object, old)
+	if custom == nil || policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.MembersIndependentAnnotation) {
 		return
 	}
-	var placement policyv1alpha1.Placement
-	content, found, err := unstructured.NestedMap(custom.Object, "spec", "placement")
-	if err != nil || !found || runtime.DefaultUnstructuredConverter.FromUnstructured(content, &placement) != nil {
-		return // the schema refuses another type
-	}
 	divides := placement.ReplicaScheduling != nil && placement.ReplicaScheduling.ReplicaSchedulingType != policyv1alpha1.ReplicaSchedulingTypeDuplicated
-	if !divides || inOneCluster(&placement, policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.SpreadStaticWeightsAnnotation)) {
+	if !divides || inOneCluster(placement, policyv1alpha1.IsOn(custom.GetAnnotations(), policyv1alpha1.SpreadStaticWeightsAnnotation)) {
 		return
 	}
 	selectors, _, _ := unstructured.NestedSlice(custom.Object, "spec", "resourceSelectors") // the schema refuses another type
