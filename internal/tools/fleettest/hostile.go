@@ -63,6 +63,15 @@ func (h *Hostile) Answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// FloodPods is the Misbehaviour of a member that sends pods without end to each watch of them, and else answers as it should.
+func FloodPods(w http.ResponseWriter, r *http.Request) bool {
+	if !IsWatch(r) || path.Base(r.URL.Path) != "pods" {
+		return false
+	}
+	stream(w, r, func(i int) string { return event("MODIFIED", object(r, fmt.Sprintf("flood-%d", i), i+1, "{}")) })
+	return true
+}
+
 // noise is text that does not compress.
 func noise(seed uint64, n int) string {
 	source := rand.NewPCG(seed, 1)
