@@ -31,6 +31,8 @@ import (
 const (
 	// patience is how long everything may take to be as it should be after a fault.
 	patience = 5 * time.Minute
+	// pause is between two checks: most of them read all metrics of each server, which takes its processor tens of milliseconds.
+	pause = 500 * time.Millisecond
 	// oneTry is how long one check may take: a server that is paused, or without storage, may never answer.
 	oneTry = 20 * time.Second
 	// member is the name of the one cluster.
@@ -41,7 +43,7 @@ const (
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	last := errors.New("never checked")
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), pause, patience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, oneTry)
 		defer cancel()
 		err := check(ctx)

@@ -360,6 +360,8 @@ func has(ctx context.Context, in *fleettest.Part, o client.ListOption, name stri
 const (
 	// oneRequest is how long the load waits for an answer before it tries the next server.
 	oneRequest = 2 * time.Second
+	// betweenWrites is the pause of the load after each object, which three servers and etcds and a member have to store.
+	betweenWrites = 500 * time.Millisecond
 	// available bounds how long no request of a client may succeed that tries again, while etcd is well: far more than it takes.
 	available = 30 * time.Second
 )
@@ -423,7 +425,7 @@ func (l *load) run(ctx context.Context) {
 			return
 		}
 		select {
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(betweenWrites):
 		case <-ctx.Done():
 		}
 	}
