@@ -91,6 +91,7 @@ func serveBucket(t *testing.T) []string {
 
 // TestBackupsElsewhere makes backups with the key of a key management service, in a bucket, and by a schedule, and control planes of them.
 func TestBackupsElsewhere(t *testing.T) {
+	fleettest.Nightly(t, "TestBackupAndRestore and the tests of package backup guard the same")
 	hub := fleettest.StartHub(t)
 	run := func(args ...string) string {
 		t.Helper()

@@ -48,6 +48,7 @@ func TestAliasesDoNotFillTheMemory(t *testing.T) {
 // TestLargeTemplatesDelayNoOther: a tenant creates twenty Deployments of 1 MB, and then another one a ConfigMap. It is in its member before more
 // than half of the large ones that were on their way have a Work.
 func TestLargeTemplatesDelayNoOther(t *testing.T) {
+	fleettest.Nightly(t, "twenty objects of 1 MB take two processors a minute; tests of package controlloop guard the turns")
 	words := make([]string, 100_000)
 	for i := range words {
 		words[i] = fmt.Sprintf("w%06d", i)

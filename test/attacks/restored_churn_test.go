@@ -286,6 +286,7 @@ func (c *churn) after() {
 // TestRestoredAfterMuchHasChanged changes a few dozen objects of many kinds between a backup and its restoration. Nothing that a member has is
 // deleted or replaced, all that was created since is an orphan, and only what the restored state orders deleted is deleted in the end.
 func TestRestoredAfterMuchHasChanged(t *testing.T) {
+	fleettest.Nightly(t, "TestRestoredControlPlaneWaits guards the same with fewer kinds")
 	t.Parallel()
 	var flags []string
 	if period != "" {

@@ -168,6 +168,7 @@ func (s *servers) ready(ctx context.Context, i int) error {
 
 // leaderPartitioned: the leader does not reach etcd. It serves on once it does, and another server runs the loops.
 func leaderPartitioned(t *testing.T, s *servers) {
+	fleettest.Nightly(t, "Paused and Killed guard a change of the leader")
 	old := s.leader(t)
 	for _, link := range s.links[old] {
 		link.Set(fleettest.Trouble{Held: true})
@@ -213,6 +214,7 @@ func leaderPartitioned(t *testing.T, s *servers) {
 
 // etcdFails: another server of etcd leads, one is lost, and what watches continue from is compacted.
 func etcdFails(t *testing.T, s *servers) {
+	fleettest.Nightly(t, "it guards what etcd and its client do")
 	s.etcd.move(t)
 	s.works(t, "moved")
 	leads := -1
@@ -297,6 +299,7 @@ func leaderKilled(t *testing.T, s *servers) {
 
 // followersServe: a server that does not lead answers lists and watches from its own caches, also while it does not reach etcd.
 func followersServe(t *testing.T, s *servers) {
+	fleettest.Nightly(t, "it guards the caches of the API server of Kubernetes")
 	leads := s.leader(t)
 	follower, links := s.other(leads), s.links[(leads+1)%len(s.all)]
 	known := fleettest.ConfigMap(s.ns, "known", nil)

@@ -174,6 +174,7 @@ func reportsFromEverywhere(t *testing.T, s *shards) {
 // shardPaused stops a server in the middle of its work for longer than its Lease. Others serve its members, and write newer versions. When it
 // goes on, with queues full of the older version, it writes nothing.
 func shardPaused(t *testing.T, s *shards) {
+	fleettest.Nightly(t, "TestServers/Paused guards the same for the leader, and Killed that members move")
 	const objects = 60
 	old := busiest(s.shares(t))
 	through := s.other(old)
@@ -227,6 +228,7 @@ func shardKilled(t *testing.T, s *shards) {
 
 // shardsWithoutLeader: members are served while no server leads.
 func shardsWithoutLeader(t *testing.T, s *shards) {
+	fleettest.Nightly(t, "Killed guards that members move")
 	shares := s.shares(t)
 	leads := s.leader(t)
 	other := slices.IndexFunc(shares, func(names []string) bool { return len(names) > 0 && !slices.Equal(names, shares[leads]) })

@@ -36,6 +36,7 @@ const (
 // tainted. Meanwhile the cluster becomes ready, the taint is removed, and the tolerations run out. The leader goes on with timers that are
 // due and caches in which nothing has changed.
 func TestAStaleLeaderEvictsNothing(t *testing.T) {
+	fleettest.Nightly(t, "TestServers/Paused guards that a leader that was paused writes nothing old")
 	const objects, stale = 40, 0
 	s := startEachServer(t, func(dir string, i int, common []string) *fleettest.Part {
 		observation := "--failover-observation-period=10m" // the others evict nothing of their own accord
