@@ -121,7 +121,8 @@ func expectReturn(t *testing.T, hub *fleettest.Part, member string) {
 }
 
 // TestLongAbsence: a member that cannot be reached, or a control plane that is stopped, until all tokens have expired, gets
-// new ones by itself. Without a renewal token the Cluster says why it is not ready, and joining again is the remedy.
+// new ones by itself. Without a renewal token the Cluster says why it is not ready, and joining again is the remedy. It takes 75 s beside other
+// tests, for tokens that expire.
 func TestLongAbsence(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t, fast...)

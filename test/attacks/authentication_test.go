@@ -160,7 +160,7 @@ func until(t *testing.T, check func() error) {
 }
 
 // TestIdentitiesOfOthers: users come from the operator's own issuer or webhook, with the rights that RBAC gives them, and
-// other users are not authenticated.
+// other users are not authenticated. It takes 35 s beside other tests, for its control planes.
 func TestIdentitiesOfOthers(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

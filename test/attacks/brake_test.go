@@ -132,7 +132,7 @@ func (b *braked) waiting(t *testing.T) int {
 }
 
 // TestMassDeletionWaits deletes most of what a member has, by deleting the templates. The rest waits, a restart changes
-// nothing, other objects arrive, and a person lets the objects stay or go.
+// nothing, other objects arrive, and a person lets the objects stay or go. It takes 40 s beside other tests, for the starts of a control plane.
 func TestMassDeletionWaits(t *testing.T) {
 	t.Parallel()
 	b := newBraked(t)

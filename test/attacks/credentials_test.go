@@ -167,7 +167,8 @@ func get(t *testing.T, user *fleettest.Cluster, path string) (int, string) {
 }
 
 // TestACredentialGoesWhereItWasIssuedFor: whoever may change a Cluster cannot have its credential sent elsewhere. The way back
-// is to undo the change or to join again, which takes the kubeconfig of the member.
+// is to undo the change or to join again, which takes the kubeconfig of the member. It takes 30 s beside other tests, for a control plane and a
+// member of its own.
 func TestACredentialGoesWhereItWasIssuedFor(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t, fast...)

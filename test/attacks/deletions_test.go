@@ -232,7 +232,7 @@ func TestNamespacesOfClustersStay(t *testing.T) {
 	fleettest.ExpectGone(t, fleet.Hub, left)
 }
 
-// TestDeletionsBeforeARestart: the control plane is killed right after a user deleted bindings and Works.
+// TestDeletionsBeforeARestart: the control plane is killed right after a user deleted bindings and Works. It takes 45 s beside other tests, for the starts of a control plane and a member.
 func TestDeletionsBeforeARestart(t *testing.T) {
 	t.Parallel()
 	hub, member := fleettest.StartHub(t), fleettest.StartMember(t, "m1")

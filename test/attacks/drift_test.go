@@ -54,7 +54,7 @@ func TestDriftUnderTheNameOfTheControlPlaneIsRepaired(t *testing.T) {
 }
 
 // TestWhatWasDeletedMeanwhileIsReported: an object that others deleted while no control plane ran is created again after the start, and is in
-// the report.
+// the report. It takes a minute beside other tests, for the starts of a control plane and a member.
 func TestWhatWasDeletedMeanwhileIsReported(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t)

@@ -19,7 +19,8 @@ import (
 )
 
 // TestRestoredControlPlaneBesideTheOldOne restores a backup while the control plane that it was made of goes on. The restored one waits, and
-// the old one writes, until a person resumes the restored one. From then on the member follows that one, and the old one waits.
+// the old one writes, until a person resumes the restored one. From then on the member follows that one, and the old one waits. It takes two
+// minutes beside other tests: each of the two control planes sees the other after a period.
 func TestRestoredControlPlaneBesideTheOldOne(t *testing.T) {
 	t.Parallel()
 	if fleettest.InPullMode() {

@@ -71,7 +71,7 @@ func workFor(cluster, kind, namespace, name string) *workv1alpha1.Work {
 }
 
 // Two control planes have one member, under one name, so that all names in it are equal. Neither takes, fights over or
-// deletes what the other one has, unless a user says so, and then once.
+// deletes what the other one has, unless a user says so, and then once. It takes 100 s beside other tests, and starts three processes.
 func TestTwoControlPlanesOnOneMember(t *testing.T) {
 	t.Parallel()
 	first, second := fleettest.StartHub(t), fleettest.StartHub(t)

@@ -72,7 +72,7 @@ func (b *braked) expectDeleted(t *testing.T, want int) {
 }
 
 // TestUndeleteAfterAMassDeletion takes the three steps of docs/history.md: what the brake held in the member runs on as it was, and belongs
-// to the templates that came back.
+// to the templates that came back. It takes a minute beside other tests, for objects that go and come back.
 func TestUndeleteAfterAMassDeletion(t *testing.T) {
 	t.Parallel()
 	b := newBraked(t)

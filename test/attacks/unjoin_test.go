@@ -20,7 +20,7 @@ import (
 const unjoinWait = "--wait=110s"
 
 // TestRemovingAClusterKeepsItsObjects removes a Cluster without a word about the objects in it: with kubectl, where they
-// stay, and with unjoin, which refuses until a flag says what to do.
+// stay, and with unjoin, which refuses until a flag says what to do. It takes 75 s beside other tests, in which commands wait for a member that is away.
 func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t).Cluster

@@ -27,7 +27,7 @@ import (
 const exitDamaged = 4
 
 // TestStorageIsDamaged: a control plane whose data is damaged ends with what to do, at once. Its member keeps what it has, and with the data
-// of before the damage everything goes on.
+// of before the damage everything goes on. It takes two minutes beside other tests, for the starts of a control plane with each kind of damage.
 func TestStorageIsDamaged(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t)

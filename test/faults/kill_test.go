@@ -66,7 +66,7 @@ func howOften(t *testing.T) int {
 	return n
 }
 
-// One member, which does not fail, for a control plane that is killed.
+// One member, which does not fail, for a control plane that is killed. It takes two minutes beside other tests, for eight kills and starts.
 func TestControlPlaneIsKilled(t *testing.T) {
 	hub := fleettest.StartHub(t)
 	member := fleettest.StartMember(t, "member1", "--bare")

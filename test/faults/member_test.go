@@ -92,7 +92,8 @@ func (g *ground) work(name string) *workv1alpha1.Work {
 	return rendered(g.cluster, "ConfigMap", g.ns, name)
 }
 
-// One control plane, which is not killed, for members that fail in every way.
+// One control plane, which is not killed, for members that fail in every way. It takes two minutes beside other tests: a member is away for
+// longer than each timeout, and evictions wait for their tolerations.
 func TestMembersFail(t *testing.T) {
 	// Clusters on paper have no agent that renews a Lease.
 	hub := fleettest.StartHub(t, append([]string{"--cluster-monitor-grace-period=1h"}, shortTimes...)...)

@@ -32,7 +32,7 @@ var boatKind = schema.GroupVersionKind{Group: "harbour.example.com", Version: "v
 
 // TestImport has a control plane with objects of many kinds in two members, makes the members' objects look like those of Karmada, and has
 // another control plane take them over. No object in a member is changed before the cut-over; by it only the marks in the metadata are, and
-// no generation is raised. Then a third control plane gets them.
+// no generation is raised. Then a third control plane gets them. It takes 100 s beside other tests, for its control planes and members.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	source, target := fleettest.StartHub(t), fleettest.StartHub(t)

@@ -19,7 +19,8 @@ import (
 )
 
 // TestMembersThatServeClaimsInABetaOnly: class, claim and template become objects of that beta, the member's own scheduler
-// allocates the claim, and the hub shows it in the terms of the claim.
+// allocates the claim, and the hub shows it in the terms of the claim. It takes a minute beside other tests, for a fleet of its own with
+// schedulers.
 func TestMembersThatServeClaimsInABetaOnly(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t)

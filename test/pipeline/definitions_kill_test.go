@@ -12,7 +12,8 @@ import (
 )
 
 // What is held back stays so over a kill, what was allowed a moment before one goes, and so does a definition that was
-// deleted by force while a member was away: of neither is more known afterwards than the hub had stored.
+// deleted by force while a member was away: of neither is more known afterwards than the hub had stored. It takes a minute beside other tests,
+// for the starts of a control plane and of a member.
 func TestDecisionsAboutADefinitionSurviveAKill(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -313,7 +313,8 @@ func TestDriftOfWhatIsOnlyCreated(t *testing.T) {
 	fleettest.ExpectGone(t, member, settings.DeepCopy())
 }
 
-// With ObserveOnly an object that the member has is never written, not even marked; its status is collected, and it outlives its template.
+// With ObserveOnly an object that the member has is never written, not even marked; its status is collected, and it outlives its template. It
+// takes a minute beside other tests: objects that are only observed are read once a minute.
 func TestDriftOfWhatIsOnlyObserved(t *testing.T) {
 	t.Parallel()
 	fleet := shared.Start(t)

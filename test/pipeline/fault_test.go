@@ -39,7 +39,7 @@ func TestAHangingMemberDelaysNoOtherMember(t *testing.T) {
 }
 
 // A control plane that is killed while Deployments are in flight carries all of them, each once, when it is back; and one
-// that finds everything in place writes nothing.
+// that finds everything in place writes nothing. It takes 100 s beside other tests, for the starts of a control plane with its members.
 func TestKillLosesNothingAndARestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -266,7 +266,7 @@ func revisionsAreSealed(t *testing.T, fleet *fleettest.Fleet, ns string) {
 	}
 }
 
-// TestUndo brings back a template, a policy and an override policy.
+// TestUndo brings back a template, a policy and an override policy. It takes 40 s beside other tests, which share its fleet.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	fleet := shared.Start(t)

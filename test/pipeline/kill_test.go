@@ -44,7 +44,7 @@ func crewPolicy(namespace, name, crew string, priority int32, placement policyv1
 
 // What users change right before the control plane dies, so that most of it has not been reconciled, and as soon as it
 // answers again, before most of what there is has been, comes to be like everything else; and nothing is left over. A Job that ended before
-// is not made again. It takes a minute on two busy processors, most of it for three starts of a control plane.
+// is not made again. It takes a minute on two busy processors, most of it for the starts of a control plane.
 func TestWhatUsersChangeAroundAKillCounts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

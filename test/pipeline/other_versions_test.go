@@ -26,7 +26,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// A member that serves a kind in another version than the hub's gets objects of it in a version that it serves.
+// A member that serves a kind in another version than the hub's gets objects of it in a version that it serves. It takes a minute beside other
+// tests, for a fleet of its own.
 func TestAMemberThatServesAnotherVersion(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t)

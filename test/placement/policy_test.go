@@ -309,7 +309,8 @@ func TestWorkloadRebalancer(t *testing.T) {
 	fleettest.ExpectGone(t, fleet.Hub, request)
 }
 
-// One policy among a thousand is changed: what is written is about its one object.
+// One policy among a thousand is changed: what is written is about its one object. It takes 45 s beside other tests, most of it for the thousand
+// policies.
 func TestAChangeOfOnePolicyAmongAThousand(t *testing.T) {
 	fleet, ns := start(t)
 	const many, templates = 1000, 20

@@ -32,7 +32,7 @@ func copiesOf(status fleetv1alpha1.PreviewStatus, kind string) string {
 }
 
 // TestPreviewOfTheFleet: what changes of Clusters, of what taints them, of the interpreter and of whole namespaces do is what their previews
-// have.
+// have. It takes 70 s beside other tests, for a control plane of its own and every change twice: as a preview, and done.
 func TestPreviewOfTheFleet(t *testing.T) {
 	fleettest.NeedsPushMode(t, "it removes a cluster and looks into it")
 	fleet := fleettest.Start(t, fleettest.Options{Members: 2})

@@ -99,7 +99,7 @@ func placedAt(want string) func(*workv1alpha2.ResourceBinding) error {
 	}
 }
 
-// TestPreview: what a preview has is what happens when the change is made.
+// TestPreview: what a preview has is what happens when the change is made. It takes a minute beside other tests, which change what it previews.
 func TestPreview(t *testing.T) {
 	fleettest.NeedsPushMode(t, "it compares members with a dry run through the proxy")
 	fleet := fleettest.Start(t, fleettest.Options{Members: 2})

@@ -32,7 +32,7 @@ import (
 )
 
 // TestOwnAgent runs the agent of this project: it registers, applies, survives a kill without a write, may do nothing but its work, and
-// loses its credential with its Cluster.
+// loses its credential with its Cluster. It takes two and a half minutes beside other tests: the agent is started again and again, and is silent for as long as it takes to show.
 func TestOwnAgent(t *testing.T) {
 	hub := fleettest.StartHub(t, append([]string{"--enable-bootstrap-token-auth", "--descheduling-interval=1s", "--unschedulable-threshold=1s"}, impatient...)...)
 	member := fleettest.StartMember(t, "far", "--nodes", "1")

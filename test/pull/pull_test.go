@@ -23,6 +23,7 @@ import (
 var impatient = []string{"--cluster-monitor-period=250ms", "--cluster-monitor-grace-period=3s", "--cluster-startup-grace-period=3s",
 	"--cluster-success-threshold=1s"}
 
+// TestPull: Clusters in Pull mode come and go with their agents. It takes 45 s beside other tests: an agent is silent for as long as it takes to show.
 func TestPull(t *testing.T) {
 	hub := fleettest.StartHub(t, "--cluster-success-threshold=1s")
 	t.Run("AClusterGoesWithItsAgent", func(t *testing.T) { goesWithItsAgent(t, hub) })

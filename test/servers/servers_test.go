@@ -26,7 +26,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// TestServers shares the servers among faults of each kind, since they take long to start.
+// TestServers shares the servers among faults of each kind, since they take long to start. It takes three minutes beside other tests: three
+// servers and three etcds are started in turn, and leases run out twice.
 func TestServers(t *testing.T) {
 	s := start(t)
 	first := s.leader(t)

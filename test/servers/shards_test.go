@@ -31,7 +31,7 @@ type shards struct {
 }
 
 // TestShards: three servers share four members. Each member is always served by one, and what fails takes no member's objects away and
-// writes nothing old.
+// writes nothing old. It takes two minutes beside other tests, for ten processes that start in turn, and a lease that runs out.
 func TestShards(t *testing.T) {
 	s := &shards{servers: startServers(t, "--shard-members"), members: map[string]*fleettest.Part{}}
 	for i := range 4 {

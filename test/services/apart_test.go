@@ -29,7 +29,8 @@ type apart struct {
 	hub, east, west *fleettest.Part
 }
 
-// TestApart is about what needs processes that end one by one; the subtests share them.
+// TestApart is about what needs processes that end one by one; the subtests share them. It takes two minutes beside other tests, in which its
+// processes end and start one by one.
 func TestApart(t *testing.T) {
 	a := apart{
 		t:    t,

@@ -15,7 +15,8 @@ import (
 )
 
 // TestMembersOfOneFamily: where a member has one family, a Service that prefers two has that one, and what such a member
-// cannot serve is said of it, while the others are served. It makes no difference which family it is.
+// cannot serve is said of it, while the others are served. It makes no difference which family it is. It takes 40 s beside other tests, for a
+// fleet of its own.
 func TestMembersOfOneFamily(t *testing.T) {
 	hub := fleettest.StartHub(t)
 	four := fleettest.StartMember(t, "four", "--bare", "--service-cidr=10.143.0.0/16")

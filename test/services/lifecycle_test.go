@@ -23,7 +23,8 @@ import (
 )
 
 // TestPausedProviderKeepsItsSlices: a provider that cannot be reached keeps its endpoints in consumers, gives them up when
-// it is removed from the providers, and is followed again when it is back.
+// it is removed from the providers, and is followed again when it is back. It takes 45 s beside other tests: a member is away until its Cluster
+// says so.
 func TestPausedProviderKeepsItsSlices(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)
@@ -59,7 +60,7 @@ func clusterNamed(name string) *clusterv1alpha1.Cluster {
 }
 
 // TestPolicyGivesWayAndGetsItBack: a Service that a policy had is taken over without its copies going away, the policy
-// says so, and gets it back in the end.
+// says so, and gets it back in the end. It takes 30 s beside other tests, which share its fleet.
 func TestPolicyGivesWayAndGetsItBack(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -299,7 +299,7 @@ func kubectl(t *testing.T, fleet *fleettest.Fleet, ns string, clusters []string)
 }
 
 // TestSearchInformer: an informer over all members has every change, and no other, over a restart of the control plane and the absence of a
-// member. It may list again.
+// member. It may list again. It takes 40 s beside other tests, for a fleet of its own that starts again.
 func TestSearchInformer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet of its own")

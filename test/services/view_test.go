@@ -31,7 +31,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/fleettest"
 )
 
-// TestOneViewOverMembers: the commands that read many clusters, of both modes, and what is left of them when a cluster is gone.
+// TestOneViewOverMembers: the commands that read many clusters, of both modes, and what is left of them when a cluster is gone. It takes 35 s
+// beside other tests, for many commands.
 func TestOneViewOverMembers(t *testing.T) {
 	fleet := shared.Start(t)
 	ns := fleet.Namespace(t)

@@ -330,7 +330,8 @@ func TestKilledPlaygroundLeavesNothingRunningAndLosesNothing(t *testing.T) {
 	fleettest.ExpectAbsent(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "member1"}})
 }
 
-// TestAMemberInPullMode: its agent is registered once, stops and starts with the member and the playground, and is listed.
+// TestAMemberInPullMode: its agent is registered once, stops and starts with the member and the playground, and is listed. It takes 35 s beside
+// other tests, for the starts of a playground.
 func TestAMemberInPullMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a fleet")
