@@ -156,8 +156,8 @@ const (
 
 // ImageOverrider edits one part of image references.
 type ImageOverrider struct {
-	// The field that holds the image. Unset means the image of every container (not
-	// init container) of a Pod, ReplicaSet, Deployment, DaemonSet, StatefulSet or Job.
+	// The field that holds the image. Unset means the image of every container and init
+	// container of a Pod and of the built-in kinds that make Pods, not of ephemeral ones.
 	// +optional
 	Predicate *ImagePredicate `json:"predicate,omitempty"`
 

@@ -66,6 +66,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	warnTaints(ctx, kind, object, old)
 	warnWeights(ctx, kind, object, old)
 	warnDivision(ctx, kind, object, old)
+	warnContainers(ctx, kind, object, old)
 	stampID(kind, object, old, ofControlPlane(a), p.NewID)
 	guard(kind, object)
 	detach(a, object)

@@ -21,7 +21,23 @@ var (
 )
 
 // budget is what is left for the edits of one object for one cluster.
-type budget struct{ steps, bytes int }
+type budget struct {
+	steps, bytes int
+	// changes is whether the present edit changed something, and idle are the first edits of the present rule that did not.
+	changes bool
+	idle    []string
+}
+
+// maxIdle is how many edits without effect are named.
+const maxIdle = 5
+
+// finish ends an edit, which is the index-th of an overrider.
+func (b *budget) finish(overrider string, index int) {
+	if !b.changes && len(b.idle) < maxIdle {
+		b.idle = append(b.idle, fmt.Sprintf("%s[%d]", overrider, index))
+	}
+	b.changes = false
+}
 
 func newBudget() *budget { return &budget{steps: bounds.MaxSteps, bytes: bounds.MaxWrittenBytes} }
 

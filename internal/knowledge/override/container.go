@@ -16,20 +16,32 @@ type container struct {
 	fields map[string]any
 }
 
-// containers returns the entries of the named lists ("containers", "initContainers") of the pod that an object is or makes. Kinds
-// whose pod is elsewhere have none: their images are reached with a predicate.
-func containers(object map[string]any, names ...string) []container {
-	var path string
-	switch object["kind"] {
-	case "Pod":
-		path = "/spec"
-	case "ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Job":
-		path = "/spec/template/spec"
-	default:
+// podPaths has where the pod is that an object of a kind is or makes. Kinds of other groups that have the name of one of these have it there, too.
+var podPaths = map[string]string{
+	"Pod":                   "/spec",
+	"ReplicaSet":            "/spec/template/spec",
+	"ReplicationController": "/spec/template/spec",
+	"Deployment":            "/spec/template/spec",
+	"DaemonSet":             "/spec/template/spec",
+	"StatefulSet":           "/spec/template/spec",
+	"Job":                   "/spec/template/spec",
+	"CronJob":               "/spec/jobTemplate/spec/template/spec",
+	"PodTemplate":           "/template/spec",
+}
+
+// FindsContainers returns whether overriders find the containers of a kind without the path of a field.
+func FindsContainers(kind string) bool { return podPaths[kind] != "" }
+
+// containers returns the containers and init containers of the pod that an object is or makes; ephemeral ones are of a person who debugs.
+// Kinds whose pod is elsewhere have none: their images are reached with a predicate.
+func containers(object map[string]any) []container {
+	kind, _ := object["kind"].(string)
+	path := podPaths[kind]
+	if path == "" {
 		return nil
 	}
 	var found []container
-	for _, name := range names {
+	for _, name := range []string{"containers", "initContainers"} {
 		value, err := lookup(object, path+"/"+name)
 		if err != nil {
 			continue // no pod template, or no such list: nothing to edit
@@ -47,7 +59,7 @@ func containers(object map[string]any, names ...string) []container {
 // overrideWords edits the command or args of the container that the overrider names. An object without such a container is left
 // alone: one policy may cover many objects.
 func (b *budget) overrideWords(object map[string]any, field string, o policyv1alpha1.CommandArgsOverrider) error {
-	all := containers(object, "containers", "initContainers")
+	all := containers(object)
 	if err := b.step(len(all) + len(o.Value)); err != nil {
 		return err
 	}
@@ -57,6 +69,7 @@ func (b *budget) overrideWords(object map[string]any, field string, o policyv1al
 			continue
 		}
 		words, ok := container.fields[field].([]any)
+		before := len(words)
 		if !ok && container.fields[field] != nil {
 			return fmt.Errorf("%s/%s is no list", container.path, field)
 		}
@@ -76,6 +89,7 @@ func (b *budget) overrideWords(object map[string]any, field string, o policyv1al
 				words = append(words, word)
 			}
 		}
+		b.changes = b.changes || len(words) != before
 		if len(words) == 0 {
 			delete(container.fields, field)
 		} else {

@@ -21,6 +21,7 @@ func (b *budget) overridePlaintext(object map[string]any, o policyv1alpha1.Plain
 	if err != nil {
 		return err
 	}
+	b.changes = true // whether a whole rule changes nothing is in its edits
 	_, err = op.run(b, object)
 	return err
 }
@@ -46,12 +47,14 @@ func (b *budget) overrideMetadata(object map[string]any, field string, o policyv
 		if err := b.write(len(key) + len(value)); err != nil {
 			return err
 		}
-		_, exists := entries[key]
+		before, exists := entries[key]
 		switch {
 		case o.Operator == policyv1alpha1.OverriderOpAdd || exists && o.Operator == policyv1alpha1.OverriderOpReplace:
 			entries[key] = value
+			b.changes = b.changes || !exists || before != any(value)
 		case exists && o.Operator == policyv1alpha1.OverriderOpRemove:
 			delete(entries, key)
+			b.changes = true
 		}
 	}
 	return nil
@@ -89,6 +92,7 @@ func (b *budget) overrideField(object map[string]any, o policyv1alpha1.FieldOver
 			return o.FieldPath + "#" + subPath, err
 		}
 	}
+	b.changes = true
 	_, err = operation{path: o.FieldPath, operator: policyv1alpha1.OverriderOpReplace, value: text}.run(b, object)
 	return o.FieldPath, err
 }

@@ -120,12 +120,12 @@ func (i *image) setVersion(version string) {
 // imageSteps is what the expressions of an image reference take.
 const imageSteps = 200
 
-// overrideImage edits the image at the predicate's path, or those of all containers. It returns the path that failed.
+// overrideImage edits the image at the predicate's path, or those of all containers and init containers. It returns the path that failed.
 func (b *budget) overrideImage(object map[string]any, o policyv1alpha1.ImageOverrider) (string, error) {
 	if o.Predicate != nil {
 		return o.Predicate.Path, b.overrideImageAt(object, o.Predicate.Path, o)
 	}
-	all := containers(object, "containers")
+	all := containers(object)
 	if err := b.step(len(all)); err != nil {
 		return "", err
 	}
@@ -158,6 +158,7 @@ func (b *budget) overrideImageAt(object map[string]any, path string, o policyv1a
 	if err != nil {
 		return err
 	}
+	b.changes = b.changes || changed != text
 	_, err = operation{path: path, operator: policyv1alpha1.OverriderOpReplace, value: changed}.run(b, object)
 	return err
 }

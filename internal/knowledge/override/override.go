@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,7 +51,9 @@ type Verdict struct {
 
 // Reasons of verdicts.
 const (
-	reasonApplied            = "applied"
+	reasonApplied = "applied"
+	// ReasonNoEffect begins the reason of a rule that was applied and changed nothing. Only Explain compares.
+	ReasonNoEffect           = "changes nothing"
 	ReasonResourceUnselected = "resource is not selected"
 	reasonClusterUnselected  = "cluster is not selected"
 )
@@ -168,6 +172,7 @@ func (r *Result) apply(ctx context.Context, b *budget, e edited, original *unstr
 		}
 		before = runtime.DeepCopyJSON(r.Object.Object)
 	}
+	b.idle, b.changes = nil, false
 	secret := id.secret()
 	check := func() error {
 		return cmp.Or(b.step(id.steps(r.Object.Object, namespaced)), id.check(r.Object.Object, namespaced))
@@ -188,6 +193,7 @@ func (r *Result) apply(ctx context.Context, b *budget, e edited, original *unstr
 		if secret {
 			hideValues(verdict.Edits)
 		}
+		verdict.Reason = effect(r.Object.GetKind(), len(verdict.Edits), b.idle)
 	}
 	r.Verdicts = append(r.Verdicts, verdict)
 	applied := Applied{PolicyName: e.policy.GetName(), Overriders: e.rule.Overriders}
@@ -197,6 +203,24 @@ func (r *Result) apply(ctx context.Context, b *budget, e edited, original *unstr
 		r.Cluster = append(r.Cluster, applied)
 	}
 	return nil
+}
+
+// effect says what a rule did that has edits, and which of its overriders did nothing.
+func effect(kind string, edits int, idle []string) string {
+	reason := reasonApplied
+	switch {
+	case edits == 0:
+		reason = ReasonNoEffect
+	case len(idle) > 0:
+		reason += ", but nothing is changed by " + strings.Join(idle, ", ")
+	}
+	needsContainers := func(edit string) bool {
+		return strings.HasPrefix(edit, "imageOverrider") || strings.HasPrefix(edit, "commandOverrider") || strings.HasPrefix(edit, "argsOverrider")
+	}
+	if slices.ContainsFunc(idle, needsContainers) && !FindsContainers(kind) {
+		reason += fmt.Sprintf(": overriders find no containers of the kind %s, so that an image needs predicate.path and a command plaintext", kind)
+	}
+	return reason
 }
 
 // run runs the overriders of one rule in their fixed order: the later may rely on what the earlier did. Check is called after every edit. An
@@ -218,15 +242,15 @@ func (b *budget) run(ctx context.Context, object map[string]any, o *policyv1alph
 		return o.Path, b.overridePlaintext(object, o)
 	}
 	for _, all := range []func() error{
-		func() error { return each(ctx, "imageOverrider", o.ImageOverrider, check, image) },
-		func() error { return each(ctx, "commandOverrider", o.CommandOverrider, check, words("command")) },
-		func() error { return each(ctx, "argsOverrider", o.ArgsOverrider, check, words("args")) },
-		func() error { return each(ctx, "labelsOverrider", o.LabelsOverrider, check, metadata("labels")) },
+		func() error { return each(ctx, b, "imageOverrider", o.ImageOverrider, check, image) },
+		func() error { return each(ctx, b, "commandOverrider", o.CommandOverrider, check, words("command")) },
+		func() error { return each(ctx, b, "argsOverrider", o.ArgsOverrider, check, words("args")) },
+		func() error { return each(ctx, b, "labelsOverrider", o.LabelsOverrider, check, metadata("labels")) },
 		func() error {
-			return each(ctx, "annotationsOverrider", o.AnnotationsOverrider, check, metadata("annotations"))
+			return each(ctx, b, "annotationsOverrider", o.AnnotationsOverrider, check, metadata("annotations"))
 		},
-		func() error { return each(ctx, "fieldOverrider", o.FieldOverrider, check, field) },
-		func() error { return each(ctx, "plaintext", o.Plaintext, check, plain) },
+		func() error { return each(ctx, b, "fieldOverrider", o.FieldOverrider, check, field) },
+		func() error { return each(ctx, b, "plaintext", o.Plaintext, check, plain) },
 	} {
 		if err := all(); err != nil {
 			return err
@@ -236,7 +260,7 @@ func (b *budget) run(ctx context.Context, object map[string]any, o *policyv1alph
 }
 
 // each makes the edits of one kind of overrider, until ctx ends.
-func each[O any](ctx context.Context, name string, overriders []O, check func() error, edit func(O) (path string, err error)) error {
+func each[O any](ctx context.Context, b *budget, name string, overriders []O, check func() error, edit func(O) (path string, err error)) error {
 	for i, overrider := range overriders {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("applying overrides: %w", err)
@@ -248,6 +272,7 @@ func each[O any](ctx context.Context, name string, overriders []O, check func() 
 		if err != nil {
 			return &Error{Edit: fmt.Sprintf("%s[%d]", name, i), Path: path, Err: err}
 		}
+		b.finish(name, i)
 	}
 	return nil
 }

@@ -32,6 +32,29 @@ spec:
       - {name: side, image: "r.io/side@sha256:0123456789abcdef0123456789abcdef"}
 `
 
+const cronJob = `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, namespace: shop}
+spec:
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          initContainers: [{name: prepare, image: "busybox:1"}]
+          containers: [{name: main, image: "quay.io/org/job:1"}]
+`
+
+const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: shop}
+spec:
+  initContainers: [{name: prepare, image: "busybox:1"}]
+  containers: [{name: main, image: "nginx:1"}]
+  ephemeralContainers: [{name: debug, image: "debug:1"}]
+`
+
 const configMap = `
 apiVersion: v1
 kind: ConfigMap
@@ -110,7 +133,7 @@ func TestOverriders(t *testing.T) {
 		want   map[string]any // Values by JSON-like path, nil for "not there".
 	}{
 		"ImageOfAllContainers": {
-			reason: "without a predicate the image of every container changes, of init containers none",
+			reason: "without a predicate the image of every container and init container changes",
 			object: deployment,
 			edits: policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{
 				{Component: policyv1alpha1.Registry, Operator: replace, Value: "mirror.example:5000"},
@@ -118,7 +141,30 @@ func TestOverriders(t *testing.T) {
 			want: map[string]any{
 				"spec.template.spec.containers.0.image":     "mirror.example:5000/nginx:1.27",
 				"spec.template.spec.containers.1.image":     "mirror.example:5000/side@sha256:0123456789abcdef0123456789abcdef",
-				"spec.template.spec.initContainers.0.image": "busybox:1",
+				"spec.template.spec.initContainers.0.image": "mirror.example:5000/busybox:1",
+			},
+		},
+		"ImageOfCronJob": {
+			reason: "the pod of a CronJob is that of its Jobs",
+			object: cronJob,
+			edits: policyv1alpha1.Overriders{
+				ImageOverrider: []policyv1alpha1.ImageOverrider{{Component: policyv1alpha1.Tag, Operator: replace, Value: "2"}},
+				ArgsOverrider:  []policyv1alpha1.CommandArgsOverrider{{ContainerName: "main", Operator: add, Value: []string{"-q"}}},
+			},
+			want: map[string]any{
+				"spec.jobTemplate.spec.template.spec.containers.0.image":     "quay.io/org/job:2",
+				"spec.jobTemplate.spec.template.spec.containers.0.args":      []any{"-q"},
+				"spec.jobTemplate.spec.template.spec.initContainers.0.image": "busybox:2",
+			},
+		},
+		"ImageOfPod": {
+			reason: "the container that a person debugs with is not of the template",
+			object: pod,
+			edits: policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{
+				{Component: policyv1alpha1.Tag, Operator: replace, Value: "2"},
+			}},
+			want: map[string]any{
+				"spec.containers.0.image": "nginx:2", "spec.initContainers.0.image": "busybox:2", "spec.ephemeralContainers.0.image": "debug:1",
 			},
 		},
 		"ImageAtPredicate": {
