@@ -87,7 +87,9 @@ const ClusterUnreachableReason = "ClusterUnreachable"
 
 // Messages that are part of the contract.
 const (
-	AppliedSuccessfulMessage  = "Manifest has been successfully applied"
+	AppliedSuccessfulMessage = "Manifest has been successfully applied"
+	// AppliedWithoutMark is between AppliedSuccessfulMessage and the fields that a member does not serve.
+	AppliedWithoutMark        = ", but for fields that the cluster does not serve: "
 	DispatchingMessage        = "Work is being dispatched to member clusters."
 	SuspendDispatchingMessage = "Work dispatching is in a suspended state."
 	ResourcesAvailableMessage = "All resources of the Work exist on the managed cluster"
@@ -114,6 +116,11 @@ func (id ResourceIdentifier) HealthMessage(health ResourceHealth) string {
 // Applied returns the condition of a Work whose manifests were all written.
 func Applied(generation int64) metav1.Condition {
 	return condition(WorkApplied, metav1.ConditionTrue, AppliedSuccessfulReason, AppliedSuccessfulMessage, generation)
+}
+
+// AppliedWithout returns the condition of a Work whose manifests were all written, but for fields; message names them.
+func AppliedWithout(generation int64, message string) metav1.Condition {
+	return condition(WorkApplied, metav1.ConditionTrue, AppliedSuccessfulReason, AppliedSuccessfulMessage+AppliedWithoutMark+message, generation)
 }
 
 // NotApplied returns the condition of a Work of which something was not written;

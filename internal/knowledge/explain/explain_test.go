@@ -308,3 +308,134 @@ func TestOnlyCluster(t *testing.T) {
 		t.Errorf("the answers show which cluster is a target:\n%s", strings.Join(answers, "\n\n"))
 	}
 }
+
+// wrong is a Deployment in a member about which everything is well, but for what a test changes.
+func wrong(t *testing.T, change func(*explain.Facts, *workv1alpha1.Work)) explain.Facts {
+	t.Helper()
+	w := work(condition(workv1alpha1.WorkApplied, metav1.ConditionTrue, "AppliedSuccessful", workv1alpha1.AppliedSuccessfulMessage),
+		condition(workv1alpha1.WorkAvailable, metav1.ConditionTrue, "ResourcesAvailable", ""), condition(workv1alpha1.WorkProgressing, metav1.ConditionFalse, "RolloutFinished", ""))
+	w.Generation = 2
+	for i := range w.Status.Conditions {
+		w.Status.Conditions[i].ObservedGeneration = 2
+	}
+	w.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":3}}`)}}}
+	w.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+		Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+		Health:     workv1alpha1.ResourceHealthy, Status: &runtime.RawExtension{Raw: []byte(`{"replicas":3,"readyReplicas":3,"desiredReplicas":3}`)},
+	}}
+	b := binding([]workv1alpha2.TargetCluster{{Name: "m1", Replicas: 3}}, condition(workv1alpha2.Scheduled, metav1.ConditionTrue, "Success", ""),
+		condition(workv1alpha2.FullyApplied, metav1.ConditionTrue, "FullyAppliedSuccess", ""))
+	b.Generation, b.Status.SchedulerObservedGeneration = 4, 4
+	b.Status.AggregatedStatus = []workv1alpha2.AggregatedStatusItem{{ClusterName: "m1", Applied: true, Health: workv1alpha2.ResourceHealthy}}
+	facts := explain.Facts{Template: template(), Policies: policies(t), Binding: b, Targets: []explain.Target{{Name: "m1", Cluster: ready(), Work: w, WorkName: "web-1"}}}
+	change(&facts, w)
+	return facts
+}
+
+// reports has a Work say what a member reports of its object.
+func reports(w *workv1alpha1.Work, health workv1alpha1.ResourceHealth, group, status string) {
+	m := &w.Status.ManifestStatuses[0]
+	m.Health, m.Identifier.Group, m.Status = health, group, nil
+	if status != "" {
+		m.Status = &runtime.RawExtension{Raw: []byte(status)}
+	}
+}
+
+// TestWhatIsWrongInAMemberIsNamed: while the binding is content, for each way in which an object can be wrong.
+func TestWhatIsWrongInAMemberIsNamed(t *testing.T) {
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) func(*explain.Facts, *workv1alpha1.Work) {
+		return func(_ *explain.Facts, w *workv1alpha1.Work) {
+			c := condition(kind, status, reason, message)
+			c.ObservedGeneration = 2
+			w.Status.Conditions = append(slices.DeleteFunc(w.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind }), c)
+		}
+	}
+	says := func(health workv1alpha1.ResourceHealth, group, status string) func(*explain.Facts, *workv1alpha1.Work) {
+		return func(_ *explain.Facts, w *workv1alpha1.Work) { reports(w, health, group, status) }
+	}
+	for name, tc := range map[string]struct {
+		change func(*explain.Facts, *workv1alpha1.Work)
+		want   string
+	}{
+		"nothing": {func(*explain.Facts, *workv1alpha1.Work) {}, "Nothing failed and nothing waits."},
+		"a quota refuses pods": {says(workv1alpha1.ResourceUnhealthy, "apps", `{"desiredReplicas":3,"conditions":[{"type":"Available","status":"False"},
+			{"type":"ReplicaFailure","status":"True","reason":"FailedCreate","message":"exceeded quota: q"}]}`),
+			"Member in m1 waits: Unhealthy, 0 of 3 replicas are ready; condition ReplicaFailure is True, FailedCreate: exceeded quota: q"},
+		"fewer replicas than are wanted": {says(workv1alpha1.ResourceUnhealthy, "apps", `{"replicas":1,"readyReplicas":1,"desiredReplicas":3}`),
+			"Member in m1 waits: Unhealthy, 1 of 3 replicas are ready"},
+		"fewer than the manifest has": {says(workv1alpha1.ResourceUnhealthy, "example.io", `{"replicas":1,"readyReplicas":1}`),
+			"Member in m1 waits: Unhealthy, 1 of 3 replicas are ready"},
+		"fewer of a kind that counts no ready ones": {says(workv1alpha1.ResourceUnhealthy, "example.io", `{"replicas":1}`), "Member in m1 waits: Unhealthy, has 1 of 3 replicas"},
+		"no replicas are known":                     {says(workv1alpha1.ResourceUnhealthy, "example.io", `{"phase":"Pending"}`), "Member in m1 waits: Unhealthy"},
+		"a status of another form":                  {says(workv1alpha1.ResourceUnhealthy, "example.io", `{"replicas":"many"}`), "Member in m1 waits: Unhealthy"},
+		"a condition of a kind that is healthy": {says(workv1alpha1.ResourceHealthy, "example.io", `{"conditions":[{"type":"Suspended","status":"True"}]}`),
+			"Member in m1 waits: Healthy; condition Suspended is True"},
+		"a health that is not reported": {says(workv1alpha1.ResourceUnknown, "example.io", ""),
+			"Member in m1 waits: the health is not known: nothing in the cluster has reported a status of the object"},
+		"no report": {func(_ *explain.Facts, w *workv1alpha1.Work) { w.Status.ManifestStatuses = nil },
+			"Member in m1 waits: the cluster has not reported yet what it has"},
+		"admission refuses": {set(workv1alpha1.WorkApplied, metav1.ConditionFalse, workv1alpha1.AppliedForbiddenReason, "no right is missing"),
+			"Work in m1 failed: no right is missing (applied again within 60s, and when the object changes in the member)"},
+		"a conflict": {set(workv1alpha1.WorkApplied, metav1.ConditionFalse, workv1alpha1.AppliedFailedReason, "applied but for fields of other managers: .spec.x"),
+			"Work in m1 failed: applied but for fields of other managers: .spec.x (applied again within 60s, and when the object changes in the member)"},
+		"the definition is missing": {set(workv1alpha1.WorkApplied, metav1.ConditionFalse, workv1alpha1.AppliedFailedReason, "the member does not serve it"),
+			"Work in m1 failed: the member does not serve it (applied again within 60s, and when the object changes in the member)"},
+		"fields are dropped": {set(workv1alpha1.WorkApplied, metav1.ConditionTrue, workv1alpha1.AppliedSuccessfulReason, workv1alpha1.AppliedWithout(2, ".spec.x").Message),
+			"Work in m1 waits: Manifest has been successfully applied, but for fields that the cluster does not serve: .spec.x"},
+		"the latest is not applied": {func(_ *explain.Facts, w *workv1alpha1.Work) { w.Generation = 3 }, "Work in m1 waits: an earlier version is applied, the latest is not yet"},
+		"the brake":                 {set(workv1alpha1.WorkApplied, metav1.ConditionFalse, workv1alpha1.AppliedBrakedReason, "too many are removed"), "Work in m1 waits: too many are removed"},
+		"dispatching is suspended": {set(workv1alpha1.WorkDispatching, metav1.ConditionFalse, workv1alpha1.SuspendDispatchingReason, workv1alpha1.SuspendDispatchingMessage),
+			"Work in m1 waits: Work dispatching is in a suspended state."},
+		"drift is reported": {set(workv1alpha1.WorkDrifted, metav1.ConditionTrue, workv1alpha1.DriftReportedReason, "fields differ"), "Work in m1 waits: fields differ"},
+		"drift is disputed": {set(workv1alpha1.WorkDrifted, metav1.ConditionTrue, workv1alpha1.DriftDisputedReason, "fields differ"), "Work in m1 failed: fields differ"},
+		"it is gone": {set(workv1alpha1.WorkAvailable, metav1.ConditionFalse, workv1alpha1.ResourcesMissingReason, "Not on the managed cluster: x"),
+			"Member in m1 waits: Healthy: Not on the managed cluster: x, 3 of 3 replicas are ready"},
+		"it is unhealthy for long": {set(workv1alpha1.WorkDegraded, metav1.ConditionTrue, workv1alpha1.ResourcesUnhealthyReason, "Unhealthy for long: x"),
+			"Member in m1 failed: Healthy: Unhealthy for long: x, 3 of 3 replicas are ready"},
+		"it is rolled out": {set(workv1alpha1.WorkProgressing, metav1.ConditionTrue, workv1alpha1.RollingOutReason, "Waiting for x"),
+			"Member in m1 waits: Healthy: Waiting for x, 3 of 3 replicas are ready"},
+		"the Work is being deleted": {func(_ *explain.Facts, w *workv1alpha1.Work) { w.DeletionTimestamp = &later }, "Work in m1 waits: it is being deleted, and awaits the deletion in the member"},
+		"the template is being deleted": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			f.Template.SetDeletionTimestamp(&later)
+			f.Template.SetFinalizers([]string{"a/b"})
+		}, "Template waits: it is being deleted, and awaits the finalizers a/b"},
+		"the template is paused": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			f.Template.Object["spec"] = map[string]any{"paused": true}
+		}, "Template waits: the object itself says that nothing is to happen: spec.paused is true"},
+		"the template is suspended": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			f.Template.Object["spec"] = map[string]any{"suspend": true}
+		}, "Template waits: the object itself says that nothing is to happen: spec.suspend is true"},
+		"the cluster is not ready": {func(f *explain.Facts, w *workv1alpha1.Work) {
+			f.Targets[0].Cluster.Status.Conditions[0].Status, f.Targets[0].Cluster.Status.Conditions[0].Message = metav1.ConditionUnknown, "no answer"
+		}, "Cluster in m1 waits: the cluster is not ready: no answer"},
+		"the cluster sends too much": {func(f *explain.Facts, w *workv1alpha1.Work) {
+			f.Targets[0].Cluster.Status.Conditions = append(f.Targets[0].Cluster.Status.Conditions, clusterv1alpha1.ResourcesNotCounted("pods"))
+		}, "Cluster in m1 waits: what is reported of objects in the cluster may be old: what the cluster sends is not read in full: pods"},
+		"a part of the rights": {func(f *explain.Facts, w *workv1alpha1.Work) {
+			f.Targets[0].Cluster.Status.Conditions = append(f.Targets[0].Cluster.Status.Conditions, clusterv1alpha1.ResourcesNotReadable("no nodes"))
+		}, "Nothing failed and nothing waits."},
+		"replicas are not known": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			status := f.Binding.BindingStatus()
+			status.Conditions = append(status.Conditions, workv1alpha2.DivisionWarningCondition(4, workv1alpha2.ReplicasUnknownReason, "not known"))
+		}, "Binding waits: not known"},
+		"a change is not scheduled": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			f.Binding.BindingStatus().SchedulerObservedGeneration = 3
+		},
+			"Binding waits: scheduled to m1 (3); its latest change is not scheduled yet"},
+		"the status is unknown": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			f.Binding.BindingStatus().AggregatedStatus[0].Health = workv1alpha2.ResourceUnknown
+		}, "Status in m1 waits: applied, and its health is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := explain.Summary(explain.Visible(explain.Template(wrong(t, tc.change)), everything)); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+	facts := wrong(t, func(f *explain.Facts, _ *workv1alpha1.Work) {
+		f.Targets[0].Overrides = []override.Verdict{{Policy: "shop/own", Applied: true, Reason: override.ReasonNoEffect}}
+	})
+	if got := lines(explain.Visible(explain.Template(facts), everything)); !slices.Contains(got, "Override Dropped m1 rule 0: changes nothing by render") {
+		t.Errorf("an override without effect is\n%s", strings.Join(got, "\n"))
+	}
+}

@@ -8,12 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
 )
+
+// maxComplaint is how many bytes of a condition in a member are shown.
+const maxComplaint = 1024
 
 // maxValue is how many bytes of a value are shown.
 const maxValue = 200
@@ -53,11 +57,34 @@ func workStepsFor(t *Target, needs []Right) []Step {
 	if step.Time = &created; t.Work.DeletionTimestamp != nil {
 		step.Outcome, step.Time, step.Message = fleetv1alpha1.OutcomeWaiting, t.Work.DeletionTimestamp, "it is being deleted, and awaits the deletion in the member"
 	}
-	steps := []Step{step, applyStep(t, needs)}
+	applied := applyStep(t, needs)
+	steps := []Step{step, applied}
+	if drifted := driftStep(t, needs); drifted != nil {
+		steps = append(steps, *drifted)
+	}
 	for _, m := range t.Work.Status.ManifestStatuses {
 		steps = append(steps, memberStep(t, m, needs))
 	}
+	if len(t.Work.Status.ManifestStatuses) == 0 && applied.Outcome == fleetv1alpha1.OutcomeDone {
+		silent := done(fleetv1alpha1.StageMember, "the cluster has not reported yet what it has", needs...)
+		silent.Cluster, silent.Actor, silent.Outcome = t.Name, actorObserve, fleetv1alpha1.OutcomeWaiting
+		steps = append(steps, silent)
+	}
 	return steps
+}
+
+// driftStep is what apply reports of fields that others changed; nil if there are none.
+func driftStep(t *Target, needs []Right) *Step {
+	c := meta.FindStatusCondition(t.Work.Status.Conditions, workv1alpha1.WorkDrifted)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	step := done(fleetv1alpha1.StageWork, c.Message, needs...)
+	step.Cluster, step.Actor, step.Reason, step.Time, step.Outcome = t.Name, actorApply, c.Reason, &c.LastTransitionTime, fleetv1alpha1.OutcomeWaiting
+	if c.Reason == workv1alpha1.DriftDisputedReason {
+		step.Outcome = fleetv1alpha1.OutcomeFailed
+	}
+	return &step
 }
 
 // applyStep is what apply reports in the conditions of a Work.
@@ -75,6 +102,10 @@ func applyStep(t *Target, needs []Right) Step {
 	}
 	step.Reason, step.Message, step.Time, step.Outcome = c.Reason, c.Message, &c.LastTransitionTime, fleetv1alpha1.OutcomeFailed
 	switch {
+	case c.Status == metav1.ConditionTrue && c.ObservedGeneration != 0 && c.ObservedGeneration < t.Work.Generation:
+		step.Outcome, step.Message = fleetv1alpha1.OutcomeWaiting, "an earlier version is applied, the latest is not yet"
+	case c.Status == metav1.ConditionTrue && strings.Contains(c.Message, workv1alpha1.AppliedWithoutMark):
+		step.Outcome = fleetv1alpha1.OutcomeWaiting // for an upgrade of the cluster
 	case c.Status == metav1.ConditionTrue:
 		step.Outcome = fleetv1alpha1.OutcomeDone
 	case c.Status == metav1.ConditionUnknown, c.Reason == workv1alpha1.AppliedHeldReason, c.Reason == workv1alpha1.AppliedBrakedReason:
@@ -94,27 +125,115 @@ func memberStep(t *Target, m workv1alpha1.ManifestStatus, needs []Right) Step {
 	if m.Health != workv1alpha1.ResourceHealthy {
 		step.Outcome = fleetv1alpha1.OutcomeWaiting
 	}
+	seen := meta.IsStatusConditionTrue(t.Work.Status.Conditions, workv1alpha1.WorkAvailable)
+	if (m.Health == workv1alpha1.ResourceUnknown || m.Health == "") && m.Status == nil && seen {
+		step.Message = "the health is not known: nothing in the cluster has reported a status of the object"
+	}
 	for _, kind := range []string{workv1alpha1.WorkDegraded, workv1alpha1.WorkAvailable, workv1alpha1.WorkProgressing} {
 		c := meta.FindStatusCondition(t.Work.Status.Conditions, kind)
 		if c == nil || (c.Status == metav1.ConditionTrue) == (kind == workv1alpha1.WorkAvailable) {
 			continue
 		}
 		step.Time = &c.LastTransitionTime
-		if kind == workv1alpha1.WorkDegraded {
+		switch {
+		case kind == workv1alpha1.WorkDegraded:
 			step.Outcome = fleetv1alpha1.OutcomeFailed
+		case len(t.Work.Status.ManifestStatuses) == 1: // of several it may be another one
+			step.Outcome = fleetv1alpha1.OutcomeWaiting
 		}
 		step.Message = strings.TrimPrefix(step.Message+": "+c.Message, ": ")
 		break
 	}
-	var reported struct {
-		Replicas      *int32 `json:"replicas"`
-		ReadyReplicas int32  `json:"readyReplicas"`
-	}
-	if m.Status != nil && json.Unmarshal(m.Status.Raw, &reported) == nil && reported.Replicas != nil {
+	reported := reportOf(t.Work, m)
+	if count := reported.count(id); count != "" {
 		step.Replicas = reported.Replicas
-		step.Message = strings.TrimPrefix(fmt.Sprintf("%s, %d of %d replicas are ready", step.Message, reported.ReadyReplicas, *reported.Replicas), ", ")
+		step.Message = strings.TrimPrefix(step.Message+", "+count, ", ")
+	}
+	if complaint := reported.complaint(); complaint != "" {
+		step.Message = strings.TrimPrefix(step.Message+"; "+complaint, "; ")
+		if step.Outcome == fleetv1alpha1.OutcomeDone {
+			step.Outcome = fleetv1alpha1.OutcomeWaiting
+		}
 	}
 	return step
+}
+
+// reported is what the statuses of many kinds have in common.
+type reported struct {
+	Replicas        *int32 `json:"replicas"`
+	ReadyReplicas   *int32 `json:"readyReplicas"`
+	DesiredReplicas *int32 `json:"desiredReplicas"`
+	Conditions      []struct{ Type, Status, Reason, Message string }
+}
+
+// reportOf reads what a member reports of an object, and from the Work how many replicas it is to have if the report does not say so.
+func reportOf(work *workv1alpha1.Work, m workv1alpha1.ManifestStatus) reported {
+	var r reported
+	if m.Status == nil || json.Unmarshal(m.Status.Raw, &r) != nil {
+		return reported{} // a status of another form
+	}
+	if manifests := work.Spec.Workload.Manifests; r.DesiredReplicas == nil && r.Replicas != nil && m.Identifier.Ordinal >= 0 && m.Identifier.Ordinal < len(manifests) {
+		var wanted struct{ Spec struct{ Replicas *int32 } }
+		if json.Unmarshal(manifests[m.Identifier.Ordinal].Raw, &wanted) == nil {
+			r.DesiredReplicas = wanted.Spec.Replicas
+		}
+	}
+	return r
+}
+
+// count says how many replicas are ready, of as many as there should be; "" if nothing is known of them. The built-in kinds leave a zero out, and
+// with other kinds what is absent is unknown.
+func (r *reported) count(id workv1alpha1.ResourceIdentifier) string {
+	if r.Replicas == nil && (r.DesiredReplicas == nil || id.Group != "apps") {
+		return ""
+	}
+	wanted := ptr.Deref(r.DesiredReplicas, ptr.Deref(r.Replicas, 0))
+	switch {
+	case r.ReadyReplicas != nil || id.Group == "apps":
+		return fmt.Sprintf("%d of %d replicas are ready", ptr.Deref(r.ReadyReplicas, 0), wanted)
+	case *r.Replicas != wanted:
+		return fmt.Sprintf("has %d of %d replicas", *r.Replicas, wanted)
+	default:
+		return fmt.Sprintf("has %d replicas", wanted)
+	}
+}
+
+// bad are the conditions that say what is wrong with an object, by the status that does; the most telling first.
+var bad = []struct {
+	kind   string
+	status string
+}{
+	{"ReplicaFailure", "True"}, {"Failed", "True"}, {"FailureTarget", "True"},
+	{"Stalled", "True"}, {"Degraded", "True"}, {"PodScheduled", "False"},
+	{"NamesAccepted", "False"}, {"Established", "False"}, {"Progressing", "False"},
+	{"Suspended", "True"}, {"Synced", "False"}, {"Ready", "False"}, {"Available", "False"},
+	{"Reconciling", "True"},
+}
+
+// complaint is the most telling condition with which an object says what is wrong with it.
+func (r *reported) complaint() string {
+	for _, b := range bad {
+		for i := range r.Conditions {
+			c := &r.Conditions[i]
+			if c.Type != b.kind || c.Status != b.status {
+				continue
+			}
+			text := fmt.Sprintf("condition %s is %s", c.Type, c.Status)
+			if because := strings.TrimSuffix(strings.TrimPrefix(c.Reason+": "+c.Message, ": "), ": "); because != "" {
+				text += ", " + because
+			}
+			return cut(text)
+		}
+	}
+	return ""
+}
+
+// cut shortens text of a member.
+func cut(text string) string {
+	if len(text) <= maxComplaint {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxComplaint], "") + " …"
 }
 
 // statusSteps returns what was aggregated.
@@ -130,6 +249,8 @@ func statusSteps(b workv1alpha2.Binding) []Step {
 			}
 		} else if item.Health == workv1alpha2.ResourceUnhealthy {
 			step.Outcome, step.Message = fleetv1alpha1.OutcomeWaiting, "applied, and not healthy"
+		} else if item.Health != workv1alpha2.ResourceHealthy {
+			step.Outcome, step.Message = fleetv1alpha1.OutcomeWaiting, "applied, and its health is not known"
 		}
 		steps = append(steps, step)
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,10 +108,41 @@ func PodSelector(obj *unstructured.Unstructured) string {
 	return parsed.String()
 }
 
-// HasPods returns whether an object is a workload: it has a template of pods, or a selector of pods.
+// HasPods returns whether an object is a workload: it has a template of pods or of Jobs, or a selector of pods.
 func HasPods(obj *unstructured.Unstructured) bool {
-	_, found, err := unstructured.NestedMap(obj.Object, "spec", "template")
-	return found && err == nil || PodSelector(obj) != ""
+	for _, name := range []string{"template", "jobTemplate"} {
+		if _, found, err := unstructured.NestedMap(obj.Object, "spec", name); found && err == nil {
+			return true
+		}
+	}
+	return PodSelector(obj) != ""
+}
+
+// Warnings returns one step for each reason of the warnings of a member about an object, the newest of it. They name what no pod can: that none is
+// created, as by a quota.
+func Warnings(cluster string, of *unstructured.Unstructured, warnings []corev1.Event) []Step {
+	newest := map[string]*corev1.Event{}
+	for i := range warnings {
+		e := &warnings[i]
+		if seen := newest[e.Reason]; seen == nil || seen.LastTimestamp.Before(&e.LastTimestamp) {
+			newest[e.Reason] = e
+		}
+	}
+	var steps []Step
+	for _, reason := range slices.Sorted(maps.Keys(newest)) {
+		if len(steps) == maxTroubles {
+			break
+		}
+		e := newest[reason]
+		step := done(fleetv1alpha1.StageMember, cut(e.Message))
+		step.Outcome, step.Cluster, step.Reason, step.Time, step.Actor = fleetv1alpha1.OutcomeFailed, cluster, e.Reason, &e.LastTimestamp, e.Source.Component
+		if e.LastTimestamp.IsZero() {
+			step.Time = nil
+		}
+		step.Object = IdentityOf(of)
+		steps = append(steps, step)
+	}
+	return steps
 }
 
 // Pods returns one step for each reason for which pods in a member are not ready, with the first such pod and how many there are.

@@ -91,13 +91,15 @@ func TestWorksOfACluster(t *testing.T) {
 	for i := range 21 {
 		add(fmt.Sprintf("waits-%02d", i), int64(i))
 	}
-	add("applied", 0, condition(workv1alpha1.WorkApplied, metav1.ConditionTrue, "", ""))
+	add("silent", 200, condition(workv1alpha1.WorkApplied, metav1.ConditionTrue, "", ""))
+	applied := add("applied", 0, condition(workv1alpha1.WorkApplied, metav1.ConditionTrue, "", ""))
+	applied.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
 	add("refused", 100, condition(workv1alpha1.WorkApplied, metav1.ConditionFalse, "AppliedFailed", "refused"))
 	cluster := ready()
 	cluster.Name = "m1"
 	got := lines(explain.Visible(explain.Cluster(cluster, works), everything))
 	got = got[len(got)-21:]
-	if !strings.HasPrefix(got[0], "Work Failed m1 Work refused: ") || !strings.HasPrefix(got[1], "Work Waiting m1 Work waits-00: ") || got[20] != "Work Waiting m1 3 more Works wait or failed" {
+	if !strings.HasPrefix(got[0], "Work Failed m1 Work refused: ") || !strings.HasPrefix(got[1], "Work Waiting m1 Work waits-00: ") || got[20] != "Work Waiting m1 4 more Works wait or failed" {
 		t.Errorf("the steps are\n%s", strings.Join(got, "\n"))
 	}
 }

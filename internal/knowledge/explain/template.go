@@ -112,10 +112,23 @@ func templateStep(obj *unstructured.Unstructured) Step {
 			step.Actor, step.Time = entry.Manager, entry.Time
 		}
 	}
+	if by := pausedBy(obj); by != "" {
+		step.Outcome, step.Reason, step.Message = fleetv1alpha1.OutcomeWaiting, "Paused", "the object itself says that nothing is to happen: "+by+" is true"
+	}
 	if deleted := obj.GetDeletionTimestamp(); deleted != nil {
 		step.Outcome, step.Time, step.Message = fleetv1alpha1.OutcomeWaiting, deleted, "it is being deleted, and awaits the finalizers "+strings.Join(obj.GetFinalizers(), ", ")
 	}
 	return step
+}
+
+// pausedBy names the field by which an object is paused or suspended, as many kinds have it; "" if none is set.
+func pausedBy(obj *unstructured.Unstructured) string {
+	for _, name := range []string{"paused", "suspend"} {
+		if set, _, err := unstructured.NestedBool(obj.Object, "spec", name); err == nil && set {
+			return "spec." + name
+		}
+	}
+	return ""
 }
 
 // IdentityOf names an object.
@@ -245,6 +258,8 @@ func bindingSteps(f Facts) []Step {
 			failed.Actor = actorRender
 		case c.Type == workv1alpha2.EvictionHeld && c.Status == metav1.ConditionTrue:
 			failed.Outcome, failed.Actor = fleetv1alpha1.OutcomeWaiting, "evict"
+		case c.Type == workv1alpha2.DivisionWarning && c.Status == metav1.ConditionTrue:
+			failed.Outcome, failed.Actor = fleetv1alpha1.OutcomeWaiting, actorSchedule
 		default:
 			continue
 		}
@@ -267,6 +282,8 @@ func scheduledStep(f Facts, spec *workv1alpha2.ResourceBindingSpec, status *work
 		step.Outcome, step.Message = fleetv1alpha1.OutcomeWaiting, "it is not scheduled yet"
 	case condition.Status != metav1.ConditionTrue:
 		step.Outcome, step.Reason, step.Message, step.Time = fleetv1alpha1.OutcomeWaiting, condition.Reason, condition.Message, &condition.LastTransitionTime
+	case status.SchedulerObservedGeneration != 0 && status.SchedulerObservedGeneration < f.Binding.GetGeneration():
+		step.Outcome, step.Message = fleetv1alpha1.OutcomeWaiting, step.Message+"; its latest change is not scheduled yet"
 	default:
 		step.Reason = condition.Reason
 	}
@@ -326,8 +343,18 @@ func clusterStateSteps(b workv1alpha2.Binding, t *Target) []Step {
 	case ready.Status != metav1.ConditionTrue:
 		step.Reason, step.Time, step.Message = ready.Reason, &ready.LastTransitionTime, "the cluster is not ready: "+ready.Message
 	default:
+		return unread(step, t.Cluster)
+	}
+	return []Step{step}
+}
+
+// unread is the step about a cluster of which the control plane cannot read everything: what is reported of objects there may be old.
+func unread(step Step, cluster *clusterv1alpha1.Cluster) []Step {
+	readable := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionResourcesReadable)
+	if readable == nil || readable.Reason != clusterv1alpha1.ResourcesTooManyReason { // other rights are about nodes and pods
 		return nil
 	}
+	step.Reason, step.Time, step.Message = readable.Reason, &readable.LastTransitionTime, "what is reported of objects in the cluster may be old: "+readable.Message
 	return []Step{step}
 }
 
@@ -345,7 +372,7 @@ func overrideSteps(b workv1alpha2.Binding, t *Target) []Step {
 		}
 		step := done(fleetv1alpha1.StageOverride, v.Reason, append(slices.Clone(needs), right)...)
 		step.Cluster, step.Actor, step.Object = t.Name, actorRender, overrideIdentity(v)
-		if !v.Applied {
+		if !v.Applied || strings.HasPrefix(v.Reason, override.ReasonNoEffect) {
 			step.Outcome = fleetv1alpha1.OutcomeDropped
 		}
 		step.Message = fmt.Sprintf("rule %d: %s", v.Rule, v.Reason)

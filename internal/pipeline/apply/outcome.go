@@ -52,7 +52,7 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 		a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {
 			setDrift(status)
 			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Dispatching(work.Generation))
-			meta.SetStatusCondition(&status.Conditions, workv1alpha1.Applied(work.Generation))
+			meta.SetStatusCondition(&status.Conditions, appliedCondition(work.Generation, status.Conditions, results))
 		})
 		a.events.Publish(events.Success(events.Work(work), events.WorkDispatching, workv1alpha1.DispatchingMessage))
 		a.events.Publish(events.Success(events.Work(work), events.SyncSucceed, workv1alpha1.ManifestsAppliedMessage(total)))
@@ -149,6 +149,28 @@ func (a *Applier) setNotApplied(work *workv1alpha1.Work, condition metav1.Condit
 		meta.SetStatusCondition(&status.Conditions, condition)
 	})
 	a.events.Publish(events.Warning(events.Work(work), events.SyncFailed, condition.Message))
+}
+
+// appliedCondition names the fields that the member does not serve. Those of an apply before a restart are in the condition alone.
+func appliedCondition(generation int64, present []metav1.Condition, results []outcome) metav1.Condition {
+	var dropped []string
+	unknown := false
+	for _, o := range results {
+		unknown = unknown || o.unknownFields
+		if len(o.dropped) > 0 {
+			dropped = append(dropped, fmt.Sprintf("%s: %s", o.what, strings.Join(o.dropped, ", ")))
+		}
+	}
+	before := meta.FindStatusCondition(present, workv1alpha1.WorkApplied)
+	switch {
+	case len(dropped) > 0:
+		condition := workv1alpha1.AppliedWithout(generation, strings.Join(dropped, "; "))
+		condition.Message = shortened(condition.Message)
+		return condition
+	case unknown && before != nil && before.Status == metav1.ConditionTrue && before.ObservedGeneration == generation:
+		return *before
+	}
+	return workv1alpha1.Applied(generation)
 }
 
 // setDropped names fields that the member does not serve.

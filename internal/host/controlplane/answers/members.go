@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -35,6 +36,8 @@ const (
 	memberPatience = 5 * time.Second
 	// maxPods is how many pods of a member are read.
 	maxPods = 200
+	// maxWarnings is how many warnings of a member about one object are read.
+	maxWarnings = 50
 )
 
 // AsUser returns the configuration of a client of the control plane that sends each request as a user.
@@ -150,7 +153,7 @@ func unanswered(err error) error {
 	return err
 }
 
-// read reads an object in a member and, if it is a workload, the steps about its pods.
+// read reads an object in a member and, if it is a workload, the steps about its pods and the warnings about it.
 func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind, ref hubstore.Ref, author user.Info) (*unstructured.Unstructured, []explain.Step, error) {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
@@ -162,25 +165,41 @@ func (a *Answerer) read(ctx context.Context, cluster string, kind hubstore.Kind,
 	if err != nil {
 		return nil, nil, err
 	}
-	selector := explain.PodSelector(obj)
-	if selector == "" {
+	if !explain.HasPods(obj) {
 		return obj, nil, nil
 	}
-	list, err := member.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(ref.Namespace).
-		List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: maxPods})
-	switch {
-	case apierrors.IsForbidden(err):
-		return obj, []explain.Step{unread(cluster, err)}, nil // the author may get the object, and not its pods
-	case err != nil:
+	var steps []explain.Step
+	if selector := explain.PodSelector(obj); selector != "" {
+		pods, err := listed[corev1.Pod](ctx, member, "pods", ref.Namespace, metav1.ListOptions{LabelSelector: selector, Limit: maxPods})
+		switch {
+		case apierrors.IsForbidden(err):
+			return obj, []explain.Step{unread(cluster, err)}, nil // the author may get the object, and not its pods
+		case err != nil:
+			return nil, nil, err
+		}
+		steps = explain.Pods(cluster, pods)
+	}
+	about := fields.Set{"involvedObject.uid": string(obj.GetUID()), "type": corev1.EventTypeWarning}.String()
+	warnings, err := listed[corev1.Event](ctx, member, "events", ref.Namespace, metav1.ListOptions{FieldSelector: about, Limit: maxWarnings})
+	if err != nil && !apierrors.IsForbidden(err) { // they only add to what the pods say
 		return nil, nil, err
 	}
-	pods := make([]corev1.Pod, len(list.Items))
+	return obj, append(steps, explain.Warnings(cluster, obj, warnings)...), nil
+}
+
+// listed reads objects of a member.
+func listed[T any](ctx context.Context, member dynamic.Interface, resource, namespace string, options metav1.ListOptions) ([]T, error) {
+	list, err := member.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace).List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]T, len(list.Items))
 	for i := range list.Items {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &pods[i]); err != nil {
-			return nil, nil, fmt.Errorf("reading a pod of cluster %s: %w", cluster, err)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &items[i]); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", resource, err)
 		}
 	}
-	return obj, explain.Pods(cluster, pods), nil
+	return items, nil
 }
 
 // failing reads the pods of the first targets in which the object is not healthy. An author who may not get the binding does not see

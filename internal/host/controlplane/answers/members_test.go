@@ -18,10 +18,15 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 )
 
-const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}}}}`
+const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web","uid":"7"},"spec":{"selector":{"matchLabels":{"app":"web"}}}}`
 
 const pods = `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"web-1"},"status":{"containerStatuses":[{"name":"web",
 	"state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image web:2"}}}]}}]}`
+
+const warnings = `{"apiVersion":"v1","kind":"EventList","items":[
+	{"reason":"FailedCreate","message":"exceeded quota: one","lastTimestamp":"2026-01-01T00:00:00Z","source":{"component":"replicaset-controller"}},
+	{"reason":"FailedCreate","message":"exceeded quota: two","lastTimestamp":"2026-01-01T00:01:00Z","source":{"component":"replicaset-controller"}},
+	{"reason":"Backoff","message":"waits"}]}`
 
 // TestMembersAreReadAsTheAuthor: every request is sent to the proxy of the cluster, as the author of the question.
 func TestMembersAreReadAsTheAuthor(t *testing.T) {
@@ -46,6 +51,11 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 			default:
 				t.Errorf("pods are selected by %q", selector)
 			}
+		case proxy + "/api/v1/namespaces/shop/events":
+			if selector := r.URL.Query().Get("fieldSelector"); selector != "involvedObject.uid=7,type=Warning" {
+				t.Errorf("events are selected by %q", selector)
+			}
+			fmt.Fprint(w, warnings)
 		case proxy + "/apis/apps/v1/namespaces/shop/deployments/closed":
 			fmt.Fprint(w, strings.ReplaceAll(deployment, "web", "closed"))
 		case proxy + "/apis/apps/v1/namespaces/shop/deployments/secret":
@@ -97,6 +107,13 @@ func TestMembersAreReadAsTheAuthor(t *testing.T) {
 	status, err = ask("m1", "web")
 	if err != nil || status.Summary != "Member in m1 failed: container web: Back-off pulling image web:2" {
 		t.Errorf("the answer is %+v, %v", status, err)
+	}
+	var found []string
+	for _, step := range status.Steps[len(status.Steps)-2:] {
+		found = append(found, fmt.Sprintf("%s %s by %s of %s", step.Reason, step.Message, step.Actor, step.Object.Name))
+	}
+	if want := "Backoff waits by  of web, FailedCreate exceeded quota: two by replicaset-controller of web"; strings.Join(found, ", ") != want {
+		t.Errorf("the warnings are %q, want %q", found, want)
 	}
 	if status, err = ask("m1", "secret"); !apierrors.IsForbidden(err) || status.Object != nil {
 		t.Errorf("without a right in the member: %+v, %v", status, err)

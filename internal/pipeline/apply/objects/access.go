@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,11 +101,23 @@ func (t target) refused(err error) error {
 	if !apierrors.IsForbidden(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return err
 	}
+	return forbidden{fmt.Errorf("%w. %s", err, t.advice(err.Error()))}
+}
+
+// advice is what to do about a refusal. Authorization and admission answer with the same code and reason, so that the text has to tell which
+// of them it was: an account "cannot" do something, or may not grant what it does not have.
+func (t target) advice(refusal string) string {
+	switch {
+	case strings.Contains(refusal, "exceeded quota:") || strings.Contains(refusal, "failed quota:") || strings.Contains(refusal, "insufficient quota"):
+		return "A ResourceQuota of the namespace in the cluster refuses it: raise the quota there, or let the object need less of it, for example by an override"
+	case !strings.Contains(refusal, `" cannot `) && !strings.Contains(refusal, "attempting to grant"):
+		return "The cluster's admission refuses it, and no right is missing: change the object, for example by an override, or the rule in the cluster"
+	}
 	hint := fmt.Sprintf("If a right is missing, grant it there to %s", t.who(t.Object.Namespace))
 	if t.Account == "" || t.Object.Namespace == "" {
 		hint += fmt.Sprintf(", for example with flagship join %s --rights namespaced --kinds", t.Conn.Name())
 	}
-	return forbidden{fmt.Errorf("%w. %s", err, hint)}
+	return hint
 }
 
 // errDispatchingHeld means that a write waits for a person.
