@@ -29,6 +29,9 @@ func Check(e Export) error {
 		return errors.New("a Service of type ExternalName has no endpoints to export")
 	}
 	errs := slices.Concat(checkPorts(e.Service.Ports, spec.Child("ports")), checkAffinity(&e.Service, spec))
+	if len(e.Service.Ports) == 0 && e.Service.ClusterIP != corev1.ClusterIPNone {
+		errs = append(errs, field.Required(spec.Child("ports"), "a Service with an address has ports"))
+	}
 	if families := e.Service.IPFamilies; len(families) > 2 || len(families) == 2 && families[0] == families[1] {
 		errs = append(errs, field.Invalid(spec.Child("ipFamilies"), field.OmitValueType{}, "there are two families"))
 	}

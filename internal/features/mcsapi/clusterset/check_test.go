@@ -33,9 +33,10 @@ func TestCheck(t *testing.T) {
 			labelled("team", "a")(e)
 			speaking("kubernetes.io/h2c")(e)
 		}, ""},
-		"no port":                 {withPorts(), ""},
 		"a port without a name":   {withPorts(port("", 80, "")), ""},
 		"two, one without a name": {withPorts(port("", 80, ""), port("b", 81, "")), "ports[0].name"},
+		"no ports":                {withPorts(), "spec.ports"},
+		"no ports and no address": {service(func(s *corev1.ServiceSpec) { s.Ports, s.ClusterIP = nil, corev1.ClusterIPNone }), ""},
 		"a number of none":        {withPorts(port("a", 0, "TCP")), "ports[0].port"},
 		"a number too large":      {withPorts(port("a", 70000, "TCP")), "ports[0].port"},
 		"a protocol of its own":   {withPorts(port("a", 80, "HTTP")), "ports[0].protocol"},

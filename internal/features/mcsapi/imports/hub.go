@@ -136,7 +136,7 @@ func (i *importer) writeDerivedOnHub(ctx context.Context, s *set) error {
 		return nil
 	}
 	var desired *corev1.Service
-	if spec := s.specOnHub(); spec != nil && i.namespaceOnHub(key.Namespace) && len(key.Name) <= validation.DNS1035LabelMaxLength {
+	if spec := s.specOnHub(); hasDerived(spec) && i.namespaceOnHub(key.Namespace) && len(key.Name) <= validation.DNS1035LabelMaxLength {
 		desired = derivedOnHub(s.key, *spec)
 	}
 	switch {

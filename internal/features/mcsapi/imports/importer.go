@@ -278,6 +278,9 @@ func (i *importer) writeWorks(ctx context.Context, s *set) error {
 
 // writeDerived writes the Work of the derived Service of one cluster, and removes it from the surplus.
 func (i *importer) writeDerived(ctx context.Context, s *set, cluster string, surplus map[types.NamespacedName]*workv1alpha1.Work) error {
+	if !hasDerived(s.spec(cluster)) {
+		return nil
+	}
 	existing, err := hubclient.GetWork(ctx, i.client, exportwork.DerivedKey(cluster, s.key))
 	if err != nil {
 		return err

@@ -379,6 +379,10 @@ func TestDerivedServiceOnHub(t *testing.T) {
 	if _, got := turn(); got.Spec.ClusterIP != corev1.ClusterIPNone {
 		t.Errorf("the headless one is %+v", got.Spec)
 	}
+	s.custom.Spec.Type, s.custom.Spec.Ports = multiclusterv1beta1.ClusterSetIP, nil
+	if _, got := turn(); got.Name != "" {
+		t.Errorf("without ports there is %+v", got)
+	}
 	s.custom = nil
 	if _, got := turn(); got.Name != "" {
 		t.Errorf("without the import there is %+v", got)

@@ -31,6 +31,11 @@ func importObject(key types.NamespacedName, service clusterset.Service) *multicl
 	}
 }
 
+// hasDerived returns whether an import has a derived Service. A Service with an address has ports; an import that a user writes may lack them.
+func hasDerived(spec *multiclusterv1beta1.ServiceImportSpec) bool {
+	return spec != nil && (len(spec.Ports) > 0 || spec.Type == multiclusterv1beta1.Headless)
+}
+
 // derivedService is the Service through which an import is used. It has no selector: its endpoints are the slices of the exporting
 // clusters, so that the proxy and the DNS of a cluster serve it as any other.
 func derivedService(key types.NamespacedName, spec multiclusterv1beta1.ServiceImportSpec) *corev1.Service {
