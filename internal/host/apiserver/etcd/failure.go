@@ -11,14 +11,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-)
 
-// Exit codes of a process whose embedded etcd has failed.
-const (
-	// ExitUnwritable is that of a file system that is full, or takes no writes for another reason. What was stored is intact.
-	ExitUnwritable = 3
-	// ExitDamaged is that of data that is damaged, and of every other failure of etcd.
-	ExitDamaged = 4
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
 )
 
 // Failure is why the embedded etcd cannot go on. Nothing can be stored or read after it, so the process has to end.
@@ -40,7 +34,7 @@ func (f *Failure) Error() string {
 	switch {
 	case f.full():
 		return fmt.Sprintf("the file system of %s is full (%s). Nothing that was stored is lost: free space there and start again", f.Dir, what)
-	case f.ExitStatus() == ExitUnwritable:
+	case f.ExitStatus() == datadir.ExitUnwritable:
 		return fmt.Sprintf("%s cannot be written (%s). Nothing that was stored is lost: make its file system writable and start again", f.Dir, what)
 	}
 	return fmt.Sprintf("the data in %s cannot be used (%s). If the next start fails, too, restore a backup with 'flagship restore from': see docs/storage.md", f.Dir, what)
@@ -52,9 +46,9 @@ func (f *Failure) Unwrap() error { return f.Cause }
 // ExitStatus is the exit code of the process that ends because of it.
 func (f *Failure) ExitStatus() int {
 	if f.full() || errors.Is(f.Cause, syscall.EIO) || errors.Is(f.Cause, syscall.EROFS) || errors.Is(f.Cause, syscall.EACCES) {
-		return ExitUnwritable
+		return datadir.ExitUnwritable
 	}
-	return ExitDamaged
+	return datadir.ExitDamaged
 }
 
 func (f *Failure) full() bool {
@@ -63,7 +57,7 @@ func (f *Failure) full() bool {
 
 // unwritable makes the error of a start a Failure if the reason is the file system of a directory.
 func unwritable(dir string, err error) error {
-	if failure := (&Failure{Dir: dir, What: "starting", Cause: err}); failure.ExitStatus() == ExitUnwritable {
+	if failure := (&Failure{Dir: dir, What: "starting", Cause: err}); failure.ExitStatus() == datadir.ExitUnwritable {
 		return failure
 	}
 	return err

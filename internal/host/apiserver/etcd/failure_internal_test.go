@@ -15,6 +15,8 @@ import (
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"k8s.io/utils/clock"
+
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
 )
 
 func TestAFailureIsOneLineWithWhatToDo(t *testing.T) {
@@ -24,20 +26,20 @@ func TestAFailureIsOneLineWithWhatToDo(t *testing.T) {
 		want    string
 	}{
 		"Full": {
-			Failure{"/data/etcd", "failed to save", fmt.Errorf("wal: %w", &os.PathError{Op: "write", Path: "0.wal", Err: syscall.ENOSPC})}, ExitUnwritable,
+			Failure{"/data/etcd", "failed to save", fmt.Errorf("wal: %w", &os.PathError{Op: "write", Path: "0.wal", Err: syscall.ENOSPC})}, datadir.ExitUnwritable,
 			"the file system of /data/etcd is full (failed to save: wal: write 0.wal: no space left on device). " +
 				"Nothing that was stored is lost: free space there and start again",
 		},
 		"Quota": {
-			Failure{"/data/etcd", "failed to commit tx", syscall.EDQUOT}, ExitUnwritable,
+			Failure{"/data/etcd", "failed to commit tx", syscall.EDQUOT}, datadir.ExitUnwritable,
 			"the file system of /data/etcd is full (failed to commit tx: disk quota exceeded). Nothing that was stored is lost: free space there and start again",
 		},
 		"ReadOnly": {
-			Failure{"/data/etcd", "failed to commit tx", syscall.EROFS}, ExitUnwritable,
+			Failure{"/data/etcd", "failed to commit tx", syscall.EROFS}, datadir.ExitUnwritable,
 			"/data/etcd cannot be written (failed to commit tx: read-only file system). Nothing that was stored is lost: make its file system writable and start again",
 		},
 		"Damaged": {
-			Failure{"/data/etcd", "assertion failed:\n  page 7", nil}, ExitDamaged,
+			Failure{"/data/etcd", "assertion failed:\n  page 7", nil}, datadir.ExitDamaged,
 			"the data in /data/etcd cannot be used (assertion failed: page 7). If the next start fails, too, restore a backup with 'flagship restore from': see docs/storage.md",
 		},
 	} {
@@ -66,7 +68,7 @@ func TestOnlyAnErrorOfTheFileSystemIsUnwritable(t *testing.T) {
 func TestFull(t *testing.T) {
 	full := fmt.Errorf("writing the encryption configuration: %w", &os.PathError{Op: "write", Path: "/data/encryption.yaml", Err: syscall.ENOSPC})
 	err := Full("/data", full)
-	if failure, ok := errors.AsType[*Failure](err); !ok || failure.ExitStatus() != ExitUnwritable || !errors.Is(err, syscall.ENOSPC) {
+	if failure, ok := errors.AsType[*Failure](err); !ok || failure.ExitStatus() != datadir.ExitUnwritable || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full file system: %v", err)
 	}
 	if again := Full("/other", fmt.Errorf("starting: %w", err)); errors.Unwrap(again) != err {
@@ -114,8 +116,8 @@ func TestDamagedDataEndsTheStart(t *testing.T) {
 				t.Fatal("it starts")
 			}
 			failure, ok := errors.AsType[*Failure](err)
-			if !ok || failure.ExitStatus() != ExitDamaged || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got %v, want one line with %q and exit code %d", err, tc.want, ExitDamaged)
+			if !ok || failure.ExitStatus() != datadir.ExitDamaged || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line with %q and exit code %d", err, tc.want, datadir.ExitDamaged)
 			}
 		})
 	}

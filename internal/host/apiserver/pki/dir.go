@@ -20,6 +20,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/datadir"
 	"github.com/flagship-k8s/flagship/internal/knowledge/atomicfile"
 )
 
@@ -63,11 +64,8 @@ func (e *MissingError) Error() string {
 		"'flagship restore from': see docs/storage.md", e.Dir, strings.Join(e.Files, ", "))
 }
 
-// exitDamaged is the exit code of a process whose data is damaged.
-const exitDamaged = 4
-
 // ExitStatus is the exit code of a process that ends with the error.
-func (e *MissingError) ExitStatus() int { return exitDamaged }
+func (e *MissingError) ExitStatus() int { return datadir.ExitDamaged }
 
 // Require returns a MissingError unless all files are there.
 func (d *Dir) Require(files ...string) error {
