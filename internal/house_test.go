@@ -41,6 +41,8 @@ var mayImport = map[string][]string{
 	// numbers of all bounds are in one list.
 	"knowledge/interpret": {"knowledge/controlloop", "knowledge/reports", "knowledge/bounds"},
 	"knowledge/reports":   {"knowledge/bounds"},
+	// What waits to be written is shared by namespaces.
+	"knowledge/events": {"knowledge/bounds"},
 	// Its steps are made of their reasons.
 	"knowledge/explain": {"knowledge/backoff", "knowledge/policy", "knowledge/override", "knowledge/ownership"},
 	// The claims of policies are no part of a revision.

@@ -62,11 +62,11 @@ func (k *Keeper) templateDeleted(ctx context.Context, ref hubstore.Ref, last *me
 	defer k.mu.Unlock()
 	if p := k.pending[ref]; p != nil {
 		propagated, d.policiesAsOf = true, min(d.policiesAsOf, slices.Min(p.before))
-		delete(k.pending, ref)
+		k.drop(ref)
 	}
 	switch {
 	case !propagated || k.queue == nil:
-	case len(k.deletions) < maxPending:
+	case k.leaving.Take(ref.Namespace):
 		k.deletions = append(k.deletions, d)
 	default:
 		k.losses.Count(stored.LostDeletion, stored.TooMany, 1)
@@ -121,6 +121,7 @@ func (k *Keeper) due() (noted []deletion) {
 			d.policiesAsOf = min(d.policiesAsOf, slices.Min(p.before))
 		}
 		noted = append(noted, d)
+		k.leaving.Give(d.ref.Namespace)
 		return true
 	})
 	return noted

@@ -32,6 +32,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/history/stored"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
 	"github.com/flagship-k8s/flagship/internal/knowledge/history"
@@ -43,7 +44,7 @@ const (
 	delay = 3 * time.Second
 	// settling is how often a state is read again while the scheduler has not seen it, and patience how long.
 	settling, patience = time.Second, 30 * time.Second
-	// maxPending bounds how many templates wait for their revision.
+	// maxPending bounds how many templates wait for their revision, and how many deletions wait to be stored.
 	maxPending = 20_000
 )
 
@@ -86,6 +87,8 @@ type Keeper struct {
 	pending map[hubstore.Ref]*pending
 	// deletions are not stored yet.
 	deletions []deletion
+	// changing and leaving are the shares of namespaces in the two.
+	changing, leaving *bounds.Shares
 	// overrides is the storage revision of the last change of an override policy.
 	overrides uint64
 	// queue is nil unless this process runs the loops.
@@ -105,7 +108,8 @@ type pending struct {
 // New makes a Keeper. It answers at once, and records once Setup has added its loop.
 func New(deps Deps) *Keeper {
 	losses := stored.NewLosses(deps.Metrics)
-	return &Keeper{Deps: deps, storage: stored.New(deps.Kube, deps.Live, losses), losses: losses, pending: map[hubstore.Ref]*pending{}}
+	return &Keeper{Deps: deps, storage: stored.New(deps.Kube, deps.Live, losses), losses: losses, pending: map[hubstore.Ref]*pending{},
+		changing: bounds.NewShares(maxPending), leaving: bounds.NewShares(maxPending)}
 }
 
 // Setup adds the loop that records.
@@ -151,7 +155,7 @@ func (k *Keeper) changed(ref hubstore.Ref, resourceVersion string, part fleetv1a
 	}
 	p := k.pending[ref]
 	if p == nil {
-		if len(k.pending) >= maxPending {
+		if !k.changing.Take(ref.Namespace) {
 			k.losses.Count(stored.LostRevision, stored.TooMany, 1)
 			return
 		}
@@ -168,8 +172,16 @@ func (k *Keeper) take(ref hubstore.Ref) *pending {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.pending[ref]
-	delete(k.pending, ref)
+	k.drop(ref)
 	return p
+}
+
+// drop ends the wait of a template. The caller has the lock.
+func (k *Keeper) drop(ref hubstore.Ref) {
+	if k.pending[ref] != nil {
+		delete(k.pending, ref)
+		k.changing.Give(ref.Namespace)
+	}
 }
 
 // putBack has a template wait again.
@@ -179,6 +191,9 @@ func (k *Keeper) putBack(ref hubstore.Ref, p *pending) {
 	if later := k.pending[ref]; later != nil {
 		p.before = append(p.before, later.before...)
 		maps.Copy(p.authors, later.authors)
+	} else if !k.changing.Take(ref.Namespace) {
+		k.losses.Count(stored.LostRevision, stored.TooMany, 1)
+		return
 	}
 	k.pending[ref] = p
 }

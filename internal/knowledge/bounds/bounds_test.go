@@ -275,3 +275,29 @@ func TestSizeOf(t *testing.T) {
 	endless.next = endless
 	_ = SizeOf(endless)
 }
+
+// TestShares: a namespace leaves a quarter to the others, and what is given back is taken again.
+func TestShares(t *testing.T) {
+	s := NewShares(8)
+	take := func(namespace string, times int) (taken int) {
+		for range times {
+			if s.Take(namespace) {
+				taken++
+			}
+		}
+		return taken
+	}
+	if got := take("a", 8); got != 6 {
+		t.Errorf("one namespace took %d of 8, want 6", got)
+	}
+	if got := take("b", 8); got != 2 {
+		t.Errorf("another took %d, want the 2 that were left", got)
+	}
+	s.Give("a")
+	if s.Give("b"); take("a", 8) != 1 || take("b", 8) != 1 {
+		t.Error("what was given back was not taken again by those who gave it")
+	}
+	if got := NewShares(1).Take("a"); !got {
+		t.Error("the only place was not taken")
+	}
+}

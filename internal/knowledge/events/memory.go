@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxInMemory and maxInNamespace bound what is kept, some 700 bytes each. The Event that was updated least recently is evicted.
-	// The bound of a namespace prevents that the objects of one tenant evict the Events of all others.
+	// maxInMemory and maxInNamespace bound what is kept, some 700 bytes each. Beyond them the Event that was updated least recently is evicted,
+	// of the namespace that has most: several namespaces of one tenant do not evict the Events of others.
 	maxInMemory    = 16384
 	maxInNamespace = 4096
 	// lifetime is that of stored Events, too.
@@ -141,7 +141,7 @@ func (m *Memory) add(id identity, e Event, now time.Time) {
 		m.remove(oldest(events.recent), now)
 	}
 	if m.recent.Len() >= maxInMemory {
-		m.remove(oldest(m.recent), now)
+		m.remove(oldest(m.crowded(namespace).recent), now)
 	}
 	events, ok := m.namespaces[namespace]
 	if !ok {
@@ -157,6 +157,20 @@ func (m *Memory) add(id identity, e Event, now time.Time) {
 	added.inAll, added.inNamespace = m.recent.PushFront(added), events.recent.PushFront(added)
 	m.identities[id], events.names[added.name] = added, added
 	m.changed(added, watch.Added, now)
+}
+
+// crowded is the namespace that an Event is evicted from for one of another: its own if that has its share, else the one that has most.
+func (m *Memory) crowded(namespace string) *namespaceEvents {
+	most := m.namespaces[namespace]
+	if most != nil && most.recent.Len()*len(m.namespaces) >= maxInMemory {
+		return most
+	}
+	for _, events := range m.namespaces {
+		if most == nil || events.recent.Len() > most.recent.Len() {
+			most = events
+		}
+	}
+	return most
 }
 
 func oldest(l *list.List) *entry { return l.Back().Value.(*entry) }

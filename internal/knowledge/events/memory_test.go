@@ -146,6 +146,13 @@ func TestEventsInMemoryAreBounded(t *testing.T) {
 	if all := list(m, ""); len(all) != 16384 {
 		t.Errorf("%d Events are kept", len(all))
 	}
+	if len(list(m, "quiet")) != 1 {
+		t.Error("the Event of another namespace was evicted for those of ten")
+	}
+	m.Publish(events.Success(deployment("late", "web"), events.SyncWorkSucceed, "1"))
+	if len(list(m, "late")) != 1 || len(list(m, "quiet")) != 1 || len(list(m, "")) != 16384 {
+		t.Error("the Event of a namespace that has few was evicted for another that has few")
+	}
 }
 
 func TestAWatchOfEventsInMemoryResumes(t *testing.T) {

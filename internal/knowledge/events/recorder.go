@@ -18,6 +18,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 const (
@@ -57,6 +59,8 @@ type Deduplicating struct {
 	seed     maphash.Seed
 
 	mu sync.Mutex
+	// normal and failures are the shares of namespaces in the queue and in that of warnings.
+	normal, failures *bounds.Shares
 	// published has the history of an event, by the event's hash.
 	published *lru.Cache
 
@@ -78,10 +82,13 @@ func New(write Writer, clock clock.PassiveClock) *Deduplicating {
 		warnings:  make(chan *corev1.Event, queuedWarnings),
 		seed:      maphash.MakeSeed(),
 		published: lru.New(maxPublished),
+		normal:    bounds.NewShares(queued),
+		failures:  bounds.NewShares(queuedWarnings),
 	}
 }
 
-// Publish implements Recorder. An event that finds the queue full is dropped, and written when it is published again.
+// Publish implements Recorder. An event that finds the queue full, or three quarters of it taken by its namespace, is dropped, and written when
+// it is published again.
 func (d *Deduplicating) Publish(e Event) {
 	e = e.valid()
 	key := maphash.Comparable(d.seed, e)
@@ -99,17 +106,23 @@ func (d *Deduplicating) Publish(e Event) {
 		return
 	}
 	past.written = now
-	queue := d.queue
-	if e.Type == corev1.EventTypeWarning {
-		queue = d.warnings
-	}
-	select {
-	case queue <- compose(e, past):
-		d.published.Add(key, past)
-	default:
+	composed := compose(e, past)
+	queue, shares := d.place(composed)
+	if !shares.Take(composed.Namespace) { // else the queue has room: it is as large as the shares together
 		d.dropped.Add(1)
 		d.published.Remove(key)
+		return
 	}
+	queue <- composed
+	d.published.Add(key, past)
+}
+
+// place is where an event waits.
+func (d *Deduplicating) place(e *corev1.Event) (chan *corev1.Event, *bounds.Shares) {
+	if e.Type == corev1.EventTypeWarning {
+		return d.warnings, d.failures
+	}
+	return d.queue, d.normal
 }
 
 // Dropped is the number of events lost to a full queue or to failing writes.
@@ -129,6 +142,17 @@ func (d *Deduplicating) Start(ctx context.Context) error {
 
 // next is the event to write next, warnings first, or nil once stop is closed.
 func (d *Deduplicating) next(stop <-chan struct{}) *corev1.Event {
+	e := d.receive(stop)
+	if e != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		_, shares := d.place(e)
+		shares.Give(e.Namespace)
+	}
+	return e
+}
+
+func (d *Deduplicating) receive(stop <-chan struct{}) *corev1.Event {
 	select {
 	case e := <-d.warnings:
 		return e

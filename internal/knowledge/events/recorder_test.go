@@ -134,14 +134,21 @@ func TestFailingWrites(t *testing.T) {
 func TestAFullQueueDropsInsteadOfBlocking(t *testing.T) {
 	n := &notebook{}
 	r := events.New(n.write, clock.RealClock{})
-	for i := range 5000 {
+	for i := range 4000 {
 		r.Publish(events.Normal(about("shop", fmt.Sprint("web-", i)), events.SyncSucceed, "done"))
 	}
-	if got := r.Dropped(); got != 5000-4096 {
-		t.Errorf("dropped %d events, want %d", got, 5000-4096)
+	const share = 4096 * 3 / 4
+	if got := r.Dropped(); got != 4000-share {
+		t.Errorf("dropped %d events, want %d", got, 4000-share)
+	}
+	for i := range 4096 - share {
+		r.Publish(events.Normal(about("other", fmt.Sprint("web-", i)), events.SyncSucceed, "done"))
+	}
+	if got := r.Dropped(); got != 4000-share {
+		t.Errorf("dropped %d events of a namespace for those of another", got-(4000-share))
 	}
 	r.Publish(events.Warning(about("shop", "web"), events.SyncFailed, "no route"))
-	if got := r.Dropped(); got != 5000-4096 {
+	if got := r.Dropped(); got != 4000-share {
 		t.Errorf("a warning has no place behind what went well: %d were dropped", got)
 	}
 
