@@ -108,7 +108,7 @@ func (d *Deduplicating) Publish(e Event) {
 	past.written = now
 	composed := compose(e, past)
 	queue, shares := d.place(composed)
-	if !shares.Take(composed.Namespace) { // else the queue has room: it is as large as the shares together
+	if !shares.Take(composed.Namespace) { // else the queue is not full: it has as many places
 		d.dropped.Add(1)
 		d.published.Remove(key)
 		return
