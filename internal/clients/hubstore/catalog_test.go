@@ -130,6 +130,7 @@ func TestExcluded(t *testing.T) {
 		"definitions of users below karmada.io":         {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "foos.example.karmada.io"}, false},
 		"objects of these":                              {Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.karmada.io", Version: "v1", Kind: "Foo"}, Namespace: "shop", Name: "a"}, false},
 		"definitions that every member gets anyway":     {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "serviceexports.multicluster.x-k8s.io"}, true},
+		"an extension API of a user is a template":      {Ref{GroupVersionKind: schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}, Name: "v1beta1.metrics.example.io"}, false},
 		"other definitions are templates":               {Ref{GroupVersionKind: definitionKind.WithVersion("v1"), Name: "backups.example.io"}, false},
 	} {
 		if got := Excluded(tc.ref); got != tc.want {

@@ -16,6 +16,9 @@ var controllerRevisionKind = schema.GroupKind{Group: "apps", Kind: "ControllerRe
 // bootstrapLabel marks the RBAC objects every API server creates for itself.
 const bootstrapLabel = "kubernetes.io/bootstrapping"
 
+// RegisteredLabel marks the APIServices that an API server makes for what it serves itself.
+const RegisteredLabel = "kube-aggregator.kubernetes.io/automanaged"
+
 // excludedKinds are internal to an API server, and never propagated to
 // another one.
 var excludedKinds = map[schema.GroupKind]bool{
@@ -25,7 +28,6 @@ var excludedKinds = map[schema.GroupKind]bool{
 	{Group: "coordination.k8s.io", Kind: "LeaseCandidate"}:              true,
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:   true,
 	{Group: "certificates.k8s.io", Kind: "PodCertificateRequest"}:       true,
-	{Group: "apiregistration.k8s.io", Kind: "APIService"}:               true,
 	{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:        true,
 	{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: true,
 }

@@ -111,13 +111,15 @@ func (s *Store) refsOf(w *watch) []Ref {
 	return refs
 }
 
-// leaveOut selects roles other than those that an API server keeps for itself, ReplicaSets that are stored, and ControllerRevisions other
-// than those in which the control plane keeps the history of templates.
+// leaveOut selects roles and APIServices other than those that an API server keeps for itself, ReplicaSets that are stored, and
+// ControllerRevisions other than those in which the control plane keeps the history of templates.
 func leaveOut(gvk schema.GroupVersionKind) func(*metav1.ListOptions) {
 	without := ""
 	switch {
 	case gvk.Group == "rbac.authorization.k8s.io":
 		without = bootstrapLabel
+	case gvk.Group == "apiregistration.k8s.io":
+		without = RegisteredLabel
 	case gvk.GroupKind() == schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
 		without = workv1alpha1.DerivedLabel
 	case gvk.GroupKind() == controllerRevisionKind:

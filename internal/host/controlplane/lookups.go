@@ -6,10 +6,13 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
 )
 
@@ -34,6 +37,21 @@ func (w *admissionLookups) instances(ctx context.Context, group, kind string) (c
 		return nil, false, err
 	}
 	return h.carrier.Instances(ctx, group, kind)
+}
+
+// propagatedAPI returns whether there is an APIService of a user for a group version. Until the loops are built there is none.
+func (w *admissionLookups) propagatedAPI(ctx context.Context, gv schema.GroupVersion) (bool, error) {
+	h, err := w.started()
+	if err != nil {
+		return false, nil //nolint:nilerr // There is nothing to read it with yet.
+	}
+	service := &metav1.PartialObjectMetadata{}
+	service.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	if err := h.mgr.GetAPIReader().Get(ctx, client.ObjectKey{Name: gv.Version + "." + gv.Group}, service); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	_, registered := service.Labels[hubstore.RegisteredLabel]
+	return !registered, nil
 }
 
 // mayStore returns an error if a user may not create an object in a namespace, or make one larger there. Until the loops are built

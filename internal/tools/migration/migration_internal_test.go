@@ -45,6 +45,8 @@ func TestClassify(t *testing.T) {
 		"Deleting":            {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: shop, deletionTimestamp: '2026-01-01T00:00:00Z'}}", 0, false, true},
 		"OfAController":       {"{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: a, namespace: shop, ownerReferences: [{controller: true, uid: a}]}}", 0, false, true},
 		"AccountToken":        {"{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: a, namespace: shop}}", 0, false, false},
+		"RegisteredAPI":       {"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps, labels: {kube-aggregator.kubernetes.io/automanaged: onstart}}}", 0, false, false},
+		"APIOfKarmada":        {"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1alpha1.cluster.karmada.io}, spec: {service: {namespace: karmada-system, name: karmada-aggregated-apiserver}}}", 0, false, false},
 		"BootstrapRole":       {"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view, labels: {kubernetes.io/bootstrapping: rbac-defaults}}}", 0, false, false},
 		"WorkOfUser":          {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: a, namespace: karmada-es-a, labels: {work.karmada.io/permanent-id: x}}}", works, true, false},
 		"WorkOfBinding":       {"{apiVersion: work.karmada.io/v1alpha1, kind: Work, metadata: {name: a, namespace: karmada-es-a, annotations: {resourcebinding.karmada.io/name: x}}}", works, false, false},

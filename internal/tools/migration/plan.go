@@ -225,6 +225,10 @@ func ofEveryServer(r resource, obj *unstructured.Unstructured) bool {
 		return true
 	}
 	switch r.Group {
+	case "apiregistration.k8s.io": // besides those that API servers register, those of Karmada's own servers
+		_, registered := obj.GetLabels()[hubstore.RegisteredLabel]
+		namespace, _, _ := unstructured.NestedString(obj.Object, "spec", "service", "namespace")
+		return registered || namespace == clusterv1alpha1.SystemNamespace
 	case "flowcontrol.apiserver.k8s.io", "admissionregistration.k8s.io":
 		return strings.HasPrefix(obj.GetName(), "karmada") || r.Group == "flowcontrol.apiserver.k8s.io"
 	case "fleet.flagship.io", "flagship.io":

@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/access"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/clusters"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/documents"
+	"github.com/flagship-k8s/flagship/internal/host/apiserver/extensions"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/inprocess"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/native"
 	"github.com/flagship-k8s/flagship/internal/host/apiserver/questions"
@@ -75,8 +76,9 @@ func Link(config *app.Config, own *Groups, further Builder, wrap func(http.Handl
 		generic.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
 			return clusters.IsTunnel(info) || usual(r, info)
 		}
-		extensions := &config.ApiExtensions.GenericConfig.Config
-		extensions.AggregatedDiscoveryGroupManager = native.Announcing(extensions.AggregatedDiscoveryGroupManager, questions.OnlyCreate, resources.Announce)
+		generic.LoopbackClientConfig = extensions.OnlyLocal(generic.LoopbackClientConfig)
+		definitions := &config.ApiExtensions.GenericConfig.Config
+		definitions.AggregatedDiscoveryGroupManager = native.Announcing(definitions.AggregatedDiscoveryGroupManager, questions.OnlyCreate, resources.Announce)
 	}
 	completed, err := config.Complete()
 	if err != nil {

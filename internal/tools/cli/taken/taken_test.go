@@ -57,7 +57,6 @@ func TestWhatIsNeverRequested(t *testing.T) {
 		"Namespace": {mapping("", "v1", "Namespace", meta.RESTScopeRoot), "", "shop", "in every cluster"},
 		"Policy":    {mapping("policy.karmada.io", "v1alpha1", "OverridePolicy", meta.RESTScopeNamespace), "shop", "web", "no template"},
 		"Lease":     {mapping("coordination.k8s.io", "v1", "Lease", meta.RESTScopeNamespace), "shop", "web", "no template"},
-		"APIs":      {mapping("apiregistration.k8s.io", "v1", "APIService", meta.RESTScopeRoot), "", "v1.x", "no template"},
 		"Requests":  {mapping("certificates.k8s.io", "v1", "CertificateSigningRequest", meta.RESTScopeRoot), "", "x", "no template"},
 		"Trust":     {mapping("", "v1", "ConfigMap", meta.RESTScopeNamespace), "shop", "kube-root-ca.crt", "no template"},
 	} {
