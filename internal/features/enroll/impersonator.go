@@ -106,8 +106,10 @@ func (l *impersonators) Reconcile(ctx context.Context, q reconcile.Request) (rec
 	}
 	if err != nil {
 		l.events.Publish(events.Warning(reference(cluster), events.SyncImpersonationConfigFailed, err.Error()))
+		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, err
+	l.events.Publish(events.Success(reference(cluster), events.SyncImpersonationConfigSucceed, "The Works with the rights of the impersonator are as they should be"))
+	return reconcile.Result{}, nil
 }
 
 // account is the name of the impersonator's account in a member, and of its roles: in one that several control planes share

@@ -3,6 +3,7 @@ package enroll
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +86,8 @@ func TestWorksAreWrittenOnChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	grant(t, f.hub)
-	loop := &impersonators{client: f.hub, events: events.RecorderFunc(func(events.Event) {})}
+	var reasons []string
+	loop := &impersonators{client: f.hub, events: events.RecorderFunc(func(e events.Event) { reasons = append(reasons, e.Reason) })}
 	versions := map[string]string{}
 	for range 2 {
 		if _, err := loop.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "m1"}}); err != nil {
@@ -104,6 +106,9 @@ func TestWorksAreWrittenOnChange(t *testing.T) {
 			}
 			versions[w.Name] = w.ResourceVersion
 		}
+	}
+	if want := []string{events.SyncImpersonationConfigSucceed, events.SyncImpersonationConfigSucceed}; !slices.Equal(reasons, want) {
+		t.Errorf("the events are %v, want %v", reasons, want)
 	}
 }
 

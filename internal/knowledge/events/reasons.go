@@ -2,21 +2,22 @@ package events
 
 // Reasons of events on Clusters.
 const (
-	CreateExecutionSpaceFailed    = "CreateExecutionSpaceFailed"
-	CreateExecutionSpaceSucceed   = "CreateExecutionSpaceSucceed"
-	RemoveExecutionSpaceFailed    = "RemoveExecutionSpaceFailed"
-	RemoveExecutionSpaceSucceed   = "RemoveExecutionSpaceSucceed"
-	TaintClusterFailed            = "TaintClusterFailed"
-	TaintClusterSucceed           = "TaintClusterSucceed"
-	SyncImpersonationConfigFailed = "SyncImpersonationConfigFailed"
-	RenewCredentialsFailed        = "RenewCredentialsFailed"
-	LeaveMemberFailed             = "LeaveMemberFailed"
-	KeepObjects                   = "KeepObjects"
-	DeleteObjects                 = "DeleteObjects"
-	NamespaceReleased             = "NamespaceReleased"
-	BrakeEngaged                  = "BrakeEngaged"
-	BrakeReleased                 = "BrakeReleased"
-	MemberEventsNotReadable       = "MemberEventsNotReadable"
+	CreateExecutionSpaceFailed     = "CreateExecutionSpaceFailed"
+	CreateExecutionSpaceSucceed    = "CreateExecutionSpaceSucceed"
+	RemoveExecutionSpaceFailed     = "RemoveExecutionSpaceFailed"
+	RemoveExecutionSpaceSucceed    = "RemoveExecutionSpaceSucceed"
+	TaintClusterFailed             = "TaintClusterFailed"
+	TaintClusterSucceed            = "TaintClusterSucceed"
+	SyncImpersonationConfigFailed  = "SyncImpersonationConfigFailed"
+	SyncImpersonationConfigSucceed = "SyncImpersonationConfigSucceed"
+	RenewCredentialsFailed         = "RenewCredentialsFailed"
+	LeaveMemberFailed              = "LeaveMemberFailed"
+	KeepObjects                    = "KeepObjects"
+	DeleteObjects                  = "DeleteObjects"
+	NamespaceReleased              = "NamespaceReleased"
+	BrakeEngaged                   = "BrakeEngaged"
+	BrakeReleased                  = "BrakeReleased"
+	MemberEventsNotReadable        = "MemberEventsNotReadable"
 )
 
 // Reasons of events on Works and on their objects.
