@@ -107,6 +107,29 @@ func TestCatalogHasDefinitionsAndStatus(t *testing.T) {
 	}
 }
 
+func TestObjectsInNamespacesOfKubernetesLeaveWithTheAnnotation(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		kind, namespace, name, value string
+		want                         bool
+	}{
+		"with the annotation":                    {"ConfigMap", "kube-system", "settings", "true", true},
+		"without it":                             {"ConfigMap", "kube-system", "settings", "", false},
+		"with another value":                     {"ConfigMap", "kube-system", "settings", "yes", false},
+		"what every namespace has":               {"ServiceAccount", "kube-system", "default", "true", false},
+		"what every API server publishes":        {"ConfigMap", "kube-system", "kube-root-ca.crt", "true", false},
+		"a kind that is never a template":        {"Event", "kube-system", "a", "true", false},
+		"in a namespace of the control plane":    {"Secret", "karmada-cluster", "member1", "true", false},
+		"in an execution namespace":              {"Secret", "karmada-es-member1", "a", "true", false},
+		"elsewhere it is one without, of course": {"ConfigMap", "shop", "settings", "", true},
+	} {
+		ref := Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: tc.kind}, Namespace: tc.namespace, Name: tc.name}
+		object := &metav1.ObjectMeta{Annotations: map[string]string{"flagship.io/propagate": tc.value}}
+		if why := Stays(ref, object); (why == "") != tc.want {
+			t.Errorf("%s: it stays: %q", reason, why)
+		}
+	}
+}
+
 func TestExcluded(t *testing.T) {
 	core := func(kind, namespace, name string) Ref {
 		return Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: kind}, Namespace: namespace, Name: name}

@@ -45,6 +45,27 @@ func excludedKind(gk schema.GroupKind) bool {
 // ReservedNamespace is workv1alpha1.ReservedNamespace: nothing in such a namespace is a template, nor is it one.
 func ReservedNamespace(name string) bool { return workv1alpha1.ReservedNamespace(name) }
 
+// MayLeave returns whether an object that is Excluded is a template if it has the annotation workv1alpha1.PropagateAnnotation.
+func MayLeave(ref Ref) bool {
+	if !workv1alpha1.NamespaceOfKubernetes(ref.Namespace) {
+		return false
+	}
+	ref.Namespace = ""
+	return !Excluded(ref)
+}
+
+// Stays returns why an object whose kind may be a template is none; "" if it is one.
+func Stays(ref Ref, object metav1.Object) string {
+	switch leaves := MayLeave(ref); {
+	case leaves && object.GetAnnotations()[workv1alpha1.PropagateAnnotation] == "true", !Excluded(ref):
+		return ""
+	case leaves:
+		return workv1alpha1.StaysIn(ref.Namespace)
+	default:
+		return "it stays on the control plane: it, or its namespace, belongs to the API server or the control plane itself"
+	}
+}
+
 // InEveryMember returns whether a definition is one of exports and imports. The control plane brings these to every member
 // itself, in Works that have the names a binding's would have.
 func InEveryMember(definition string) bool {

@@ -239,11 +239,8 @@ func (s *Store) Meta(ref Ref) (*metav1.PartialObjectMetadata, bool) {
 		return nil, false
 	}
 	ref.GroupVersionKind = w.gvk
-	if s.excluded(ref) {
-		return nil, false
-	}
 	seen := w.seen(ref)
-	if seen == nil {
+	if seen == nil || s.Stays(ref, seen) != "" {
 		return nil, false
 	}
 	if latest := w.writes.Latest(ref.objectKey(), seen); latest.UID == seen.UID {
@@ -261,7 +258,7 @@ func (s *Store) List(gvk schema.GroupVersionKind, namespace string, selector lab
 	}
 	var found []*metav1.PartialObjectMetadata
 	collect := func(item any) {
-		if meta := item.(*metav1.PartialObjectMetadata); !s.excluded(refTo(w.gvk, meta)) {
+		if meta := item.(*metav1.PartialObjectMetadata); s.Stays(refTo(w.gvk, meta), meta) == "" {
 			found = append(found, meta)
 		}
 	}
@@ -355,8 +352,17 @@ func (s *Store) watchOf(gvk schema.GroupVersionKind) *watch {
 	return s.watches[canonical]
 }
 
-func (s *Store) excluded(ref Ref) bool {
-	return Excluded(ref) || s.exclude != nil && s.exclude(ref)
+// Stays returns why an object whose kind may be a template is none; "" if it is one.
+func (s *Store) Stays(ref Ref, object metav1.Object) string {
+	if s.exclude != nil && s.exclude(ref) {
+		return "it stays on the control plane: a flag of the control plane keeps its namespace here"
+	}
+	return Stays(ref, object)
+}
+
+// never returns whether an object is no template whatever its metadata.
+func (s *Store) never(ref Ref) bool {
+	return Excluded(ref) && !MayLeave(ref) || s.exclude != nil && s.exclude(ref)
 }
 
 func (s *Store) notify(ref Ref) {
@@ -370,7 +376,7 @@ func (s *Store) notify(ref Ref) {
 
 func (s *Store) follow(w *watch, before, after *metav1.PartialObjectMetadata) {
 	ref := refTo(w.gvk, before)
-	if s.excluded(ref) {
+	if s.Stays(ref, before) != "" {
 		return
 	}
 	s.mu.RLock()

@@ -208,8 +208,23 @@ func TestSubscribersAreNotifiedOfChangesOnly(t *testing.T) {
 		h.put(configmaps, version(settings, "8", 0))
 		h.expectNews("any write to a kind without generation", map[string]int{"v1/ConfigMap shop/settings": 2})
 
-		h.put(configmaps, metav1.ObjectMeta{Namespace: "kube-system", Name: "settings"})
+		h.put(configmaps, metav1.ObjectMeta{Namespace: "karmada-system", Name: "settings"})
 		h.expectNews("an object of a reserved namespace", map[string]int{})
+		reader := metav1.ObjectMeta{Namespace: "kube-system", Name: "reader", Annotations: map[string]string{"flagship.io/propagate": "true"}}
+		ref := Ref{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "kube-system", "reader"}
+		h.put(configmaps, version(reader, "9", 0))
+		h.expectNews("an object of Kubernetes' own namespace", map[string]int{"v1/ConfigMap kube-system/reader": 1})
+		if _, ok := h.store.Meta(ref); !ok {
+			t.Error("it is not known, although it may leave")
+		}
+		reader.Annotations = nil
+		h.put(configmaps, version(reader, "10", 0))
+		h.expectNews("it may leave no longer", map[string]int{"v1/ConfigMap kube-system/reader": 1})
+		if _, ok := h.store.Meta(ref); ok {
+			t.Error("it is known, although it may not leave")
+		}
+		h.remove(configmaps, "kube-system", "reader")
+		h.expectNews("the deletion of what may have left", map[string]int{"v1/ConfigMap kube-system/reader": 1})
 	})
 }
 

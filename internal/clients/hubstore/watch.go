@@ -87,7 +87,7 @@ func (s *Store) notifyObject(w *watch, obj any) {
 	if !ok {
 		return
 	}
-	if ref := refTo(w.gvk, meta); !s.excluded(ref) {
+	if ref := refTo(w.gvk, meta); !s.never(ref) { // it may have been a template before
 		s.notify(ref)
 	}
 }
@@ -104,7 +104,8 @@ func (w *watch) seen(ref Ref) *metav1.PartialObjectMetadata {
 func (s *Store) refsOf(w *watch) []Ref {
 	var refs []Ref
 	for _, item := range w.informer.GetIndexer().List() {
-		if ref := refTo(w.gvk, item.(*metav1.PartialObjectMetadata)); !s.excluded(ref) {
+		meta := item.(*metav1.PartialObjectMetadata)
+		if ref := refTo(w.gvk, meta); s.Stays(ref, meta) == "" {
 			refs = append(refs, ref)
 		}
 	}
@@ -139,7 +140,7 @@ func (s *Store) slim(gvk schema.GroupVersionKind) cache.TransformFunc {
 		}
 		meta.TypeMeta = metav1.TypeMeta{}
 		meta.ManagedFields = nil
-		if s.excluded(refTo(gvk, meta)) {
+		if s.Stays(refTo(gvk, meta), meta) != "" {
 			meta.ObjectMeta = metav1.ObjectMeta{
 				Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion,
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/flagship-k8s/flagship/api/crds"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 // Name is the plugin's name in the admission chain.
@@ -28,13 +29,15 @@ type Plugin struct {
 	Config
 }
 
-// Config is what the plugin needs. The functions are required.
+// Config is what the plugin needs. NewID and Never are required.
 type Config struct {
 	// NewID returns a new permanent id, a UUID.
 	NewID func() string
 	// Never returns which objects, or kinds if the name is empty, are never sent to members; it is a function because package hubstore,
 	// which is not imported here, decides that.
 	Never func(kind schema.GroupVersionKind, namespace, name string) bool
+	// Publish publishes an event; nil for a plugin that publishes none.
+	Publish func(events.Event)
 	// AllowNoExecuteTaintPolicy accepts ClusterTaintPolicies with taints that evict.
 	AllowNoExecuteTaintPolicy bool
 }
@@ -95,6 +98,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		warning.AddWarning(ctx, "", text)
 	}
 	old, _ := a.GetOldObject().(subject)
+	p.reportStays(ctx, a, object)
 	errs := validateID(kind, object, old)
 	// What was stored before a rule existed must still be able to lose its finalizers and labels.
 	if rule, ok := p.rules[kind]; ok && (!sameSpec(object, old) || rule.options && !sameOptions(object, old)) {

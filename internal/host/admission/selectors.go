@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 )
 
 // warnSelectors warns of each selector of a propagation policy that selects nothing because what it names is never sent to members.
@@ -29,9 +30,14 @@ func (p *Plugin) warnSelectors(ctx context.Context, kind schema.GroupKind, objec
 		if namespaced {
 			namespace = cmp.Or(namespace, custom.GetNamespace())
 		}
-		if p.Never(schema.FromAPIVersionAndKind(text("apiVersion"), text("kind")), namespace, text("name")) {
-			warning.AddWarning(ctx, "", fmt.Sprintf("%s selects nothing: it names what belongs to the control plane or to one cluster, or a namespace that stays here, and is never sent to members",
-				field.NewPath("spec", "resourceSelectors").Index(i)))
+		of, name := schema.FromAPIVersionAndKind(text("apiVersion"), text("kind")), text("name")
+		switch path := field.NewPath("spec", "resourceSelectors").Index(i); {
+		case !p.Never(of, namespace, name):
+		case workv1alpha1.NamespaceOfKubernetes(namespace) && !p.Never(of, "", name):
+			warning.AddWarning(ctx, "", fmt.Sprintf("%s selects only objects with the annotation %s=true: others in namespace %s stay on the control plane",
+				path, workv1alpha1.PropagateAnnotation, namespace))
+		default:
+			warning.AddWarning(ctx, "", fmt.Sprintf("%s selects nothing: it names what belongs to the control plane or to one cluster, or a namespace that stays here, and is never sent to members", path))
 		}
 	}
 }

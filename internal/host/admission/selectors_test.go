@@ -18,8 +18,10 @@ func TestSelectorsOfWhatIsNeverSentWarn(t *testing.T) {
 		old, text string
 		want      []string
 	}{
-		"a kind of the control plane":         {"", cluster + "[{apiVersion: v1, kind: ConfigMap}, {apiVersion: own.io/v1, kind: Own}]", []string{"spec.resourceSelectors[1]" + nothing}},
-		"a namespace of the control plane":    {"", cluster + "[{apiVersion: v1, kind: ConfigMap, namespace: reserved}]", []string{"spec.resourceSelectors[0]" + nothing}},
+		"a kind of the control plane":      {"", cluster + "[{apiVersion: v1, kind: ConfigMap}, {apiVersion: own.io/v1, kind: Own}]", []string{"spec.resourceSelectors[1]" + nothing}},
+		"a namespace of the control plane": {"", cluster + "[{apiVersion: v1, kind: ConfigMap, namespace: reserved}]", []string{"spec.resourceSelectors[0]" + nothing}},
+		"a namespace of Kubernetes": {"", cluster + "[{apiVersion: v1, kind: ConfigMap, namespace: kube-system}]",
+			[]string{"spec.resourceSelectors[0] selects only objects with the annotation flagship.io/propagate=true: others in namespace kube-system stay on the control plane"}},
 		"the policy's own namespace":          {"", reserve + "[{apiVersion: v1, kind: ConfigMap}]", []string{"spec.resourceSelectors[0]" + nothing}},
 		"what may be sent":                    {"", head + "[{apiVersion: v1, kind: ConfigMap}]", nil},
 		"a write that changes something else": {head + "[{apiVersion: own.io/v1, kind: Own}]", head + "[{apiVersion: own.io/v1, kind: Own}]", nil},

@@ -14,6 +14,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
+	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
 
 var errStarting = errors.New("the control plane is starting")
@@ -37,6 +38,13 @@ func (w *admissionLookups) instances(ctx context.Context, group, kind string) (c
 		return nil, false, err
 	}
 	return h.carrier.Instances(ctx, group, kind)
+}
+
+// publish publishes an event of admission. Until the loops are built none is.
+func (w *admissionLookups) publish(e events.Event) {
+	if h, err := w.started(); err == nil {
+		h.events.Publish(e)
+	}
 }
 
 // propagatedAPI returns whether there is an APIService of a user for a group version. Until the loops are built there is none.

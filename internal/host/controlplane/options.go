@@ -147,7 +147,7 @@ func (o Options) complete() Options {
 	o.registries = &atomic.Pointer[search.Registries]{}
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
-			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy,
+			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy, Publish: o.lookups.publish,
 			Never: func(kind schema.GroupVersionKind, namespace, name string) bool {
 				return neverTemplate(kind, namespace, name) || o.excludes(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 			},

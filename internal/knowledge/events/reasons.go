@@ -55,6 +55,7 @@ const (
 const (
 	ApplyPolicyFailed          = "ApplyPolicyFailed"
 	ApplyPolicySucceed         = "ApplyPolicySucceed"
+	StaysOnControlPlane        = "StaysOnControlPlane"
 	ApplyOverridePolicyFailed  = "ApplyOverridePolicyFailed"
 	ApplyOverridePolicySucceed = "ApplyOverridePolicySucceed"
 	PreemptPolicySucceed       = "PreemptPolicySucceed"

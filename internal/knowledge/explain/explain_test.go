@@ -113,6 +113,10 @@ func TestTemplate(t *testing.T) {
 				"Policy Waiting  no policy selects the object: create a PropagationPolicy in its namespace, or a ClusterPropagationPolicy",
 			},
 		},
+		"never leaves": {
+			func(f *explain.Facts) { f.Stays, f.Binding = "it stays on the control plane", nil },
+			[]string{"Template Done   by kubectl", "Template Failed  it stays on the control plane"},
+		},
 		"owned by another kind": {
 			func(f *explain.Facts) {
 				f.Template.SetLabels(map[string]string{policyv1alpha1.ResourceTemplateClaimedByLabel: "MultiClusterService"})

@@ -37,6 +37,8 @@ const maxPolicies = 20
 // Facts are what is known of a template.
 type Facts struct {
 	Template *unstructured.Unstructured
+	// Stays is why the object is no template and never leaves; "" if it may.
+	Stays string
 	// Policies is the decision which policy the template belongs to, and Created when each of them was created.
 	Policies policy.Decision
 	Created  map[policy.Key]metav1.Time
@@ -81,6 +83,11 @@ type Target struct {
 // Template returns the path of a template, in order.
 func Template(f Facts) []Step {
 	steps := []Step{templateStep(f.Template)}
+	if f.Stays != "" && f.Binding == nil {
+		step := done(fleetv1alpha1.StageTemplate, f.Stays)
+		step.Outcome, step.Reason = fleetv1alpha1.OutcomeFailed, "StaysOnControlPlane"
+		return append(steps, step)
+	}
 	steps = append(steps, policySteps(f)...)
 	if f.Binding == nil {
 		return steps

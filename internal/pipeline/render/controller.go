@@ -262,6 +262,9 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 	if obj.GetNamespace() != binding.GetNamespace() {
 		return nil, &compose.ForbiddenError{Cause: compose.ErrNotOfNamespace}
 	}
+	if why := hubstore.Stays(hubstore.TemplateOf(spec), obj); why != "" {
+		return nil, &compose.ForbiddenError{Cause: errors.New("spec.resource: " + why)}
+	}
 	policies, err := hubclient.Overrides(ctx, r.client, spec.Resource.Namespace)
 	if err != nil {
 		return nil, err

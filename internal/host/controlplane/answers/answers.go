@@ -36,6 +36,7 @@ type Templates interface {
 	Kinds() []hubstore.Kind
 	OtherVersions(schema.GroupVersionKind) []string
 	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
+	Stays(hubstore.Ref, metav1.Object) string
 	List(schema.GroupVersionKind, string, labels.Selector) []*metav1.PartialObjectMetadata
 	Get(context.Context, hubstore.Ref) (*unstructured.Unstructured, error)
 }
@@ -110,7 +111,7 @@ func forbidden(group, resource, name string) error {
 // template explains a template.
 func (a *Answerer) template(ctx context.Context, ref hubstore.Ref, template *unstructured.Unstructured, spec *fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
 	status := fleetv1alpha1.ExplanationStatus{Object: explain.IdentityOf(template)}
-	facts := explain.Facts{Template: template}
+	facts := explain.Facts{Template: template, Stays: a.Templates.Stays(ref, template)}
 	if err := a.policies(ctx, ref, &facts); err != nil {
 		return status, err
 	}

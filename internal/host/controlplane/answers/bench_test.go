@@ -78,6 +78,8 @@ type store struct{ kind hubstore.Kind }
 
 func (s store) Kinds() []hubstore.Kind                       { return []hubstore.Kind{s.kind} }
 func (store) OtherVersions(schema.GroupVersionKind) []string { return nil }
+func (store) Stays(hubstore.Ref, metav1.Object) string       { return "" }
+
 func (store) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	return nil, false
 }

@@ -101,18 +101,22 @@ func (t *Templates) Mapping(gvk schema.GroupVersionKind) (gvr schema.GroupVersio
 	return kind.Resource, kind.Namespaced, ok
 }
 
-// excluded returns whether an object is no template.
-func (t *Templates) excluded(ref hubstore.Ref) bool {
-	return hubstore.Excluded(ref) || t.exclude != nil && t.exclude(ref)
+// Stays returns why an object is no template; "" if it is one.
+func (t *Templates) Stays(ref hubstore.Ref, object metav1.Object) string {
+	if t.exclude != nil && t.exclude(ref) {
+		return "it stays on the control plane: a flag of the control plane keeps its namespace here"
+	}
+	return hubstore.Stays(ref, object)
 }
 
 // Meta implements Store.
 func (t *Templates) Meta(ref hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	ref = ref.Canonical(t)
 	switch h := t.objects[ref]; {
-	case t.excluded(ref):
-		return nil, false
 	case h != nil && h.now != nil:
+		if t.Stays(ref, h.now) != "" {
+			return nil, false
+		}
 		return metaOf(h.now), true
 	case h == nil && t.base != nil:
 		return t.base.Meta(ref)
@@ -150,7 +154,7 @@ func (t *Templates) List(gvk schema.GroupVersionKind, namespace string, selector
 	}
 	for ref, h := range t.objects {
 		if h.now != nil && ref.GroupVersionKind == canonical && (namespace == "" || namespace == ref.Namespace) &&
-			selector.Matches(labels.Set(h.now.GetLabels())) && !t.excluded(ref) {
+			selector.Matches(labels.Set(h.now.GetLabels())) && t.Stays(ref, h.now) == "" {
 			found = append(found, metaOf(h.now))
 		}
 	}

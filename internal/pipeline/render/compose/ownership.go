@@ -64,7 +64,7 @@ func CheckTemplate(binding workv1alpha2.Binding) error {
 	switch {
 	case ref.Namespace != binding.GetNamespace():
 		return ErrNotOfNamespace
-	case hubstore.Excluded(ref):
+	case hubstore.Excluded(ref) && !hubstore.MayLeave(ref):
 		return fmt.Errorf("spec.resource: %s is never sent to members. Delete this binding", ref)
 	}
 	return nil

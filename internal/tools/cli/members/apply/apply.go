@@ -145,7 +145,7 @@ func (o *options) one(ctx context.Context, client dynamic.Interface, mapping *me
 func isTemplate(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind()
 	namespace := kind.Group == "" && kind.Kind == "Namespace"
-	return !namespace && !hubstore.Excluded(hubstore.Ref{GroupVersionKind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	return !namespace && hubstore.Stays(hubstore.Ref{GroupVersionKind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}, obj) == ""
 }
 
 // policyFor returns the policy of an object, and its resource.
