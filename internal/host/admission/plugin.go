@@ -36,6 +36,9 @@ type Config struct {
 	// Never returns which objects, or kinds if the name is empty, are never sent to members; it is a function because package hubstore,
 	// which is not imported here, decides that.
 	Never func(kind schema.GroupVersionKind, namespace, name string) bool
+	// Endpoints returns whether the control plane has EndpointSlices of a Service, or another address for it; nil for a plugin that does
+	// not know.
+	Endpoints func(ctx context.Context, namespace, name string) bool
 	// Publish publishes an event; nil for a plugin that publishes none.
 	Publish func(events.Event)
 	// AllowNoExecuteTaintPolicy accepts ClusterTaintPolicies with taints that evict.
@@ -99,6 +102,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	}
 	old, _ := a.GetOldObject().(subject)
 	p.reportStays(ctx, a, object)
+	p.warnServices(ctx, object, old)
 	errs := validateID(kind, object, old)
 	// What was stored before a rule existed must still be able to lose its finalizers and labels.
 	if rule, ok := p.rules[kind]; ok && (!sameSpec(object, old) || rule.options && !sameOptions(object, old)) {

@@ -32,7 +32,7 @@ const (
 )
 
 // build turns the config into upstream's options, with every file they name in place.
-func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener net.Listener, storage storagebackend.TransportConfig) (options.CompletedOptions, error) {
+func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener net.Listener, storage storagebackend.TransportConfig, called *webhooks.Services) (options.CompletedOptions, error) {
 	if err := settleGates(); err != nil {
 		return options.CompletedOptions{}, err
 	}
@@ -61,7 +61,7 @@ func build(ctx context.Context, cfg Config, keys *credentials.Keyring, listener 
 	access.Admit(o, cfg.Admission, cfg.Role == Hub)
 	if cfg.Role == Hub {
 		plugins := o.Admission.GenericAdmission
-		plugins.Decorators = append(admission.Decorators{webhooks.Admission(cfg.WebhookRules())}, plugins.Decorators...)
+		plugins.Decorators = append(admission.Decorators{webhooks.Admission(cfg.WebhookRules(), called)}, plugins.Decorators...)
 	}
 	o.APIEnablement.RuntimeConfig = cfg.RuntimeConfig
 	o.AllowPrivileged = cfg.Role == Member

@@ -225,7 +225,8 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 	if err != nil {
 		return nil, err
 	}
-	completed, err := build(running, cfg, keys, listener, stored.Transport)
+	called := &webhooks.Services{}
+	completed, err := build(running, cfg, keys, listener, stored.Transport, called)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +256,9 @@ func start(ctx context.Context, cfg Config, lock *datadir.Lock, listener net.Lis
 		inMemory = keepEvents(config, shared, stored.Events, cfg.Clock)
 	}
 	extensions := &config.ApiExtensions.ExtraConfig
+	if cfg.Role == Hub {
+		called.Read(shared, extensions.ServiceResolver)
+	}
 	extensions.ServiceResolver = services.Resolver(extensions.ServiceResolver)
 	if cfg.Role == Hub {
 		extensions.AuthResolverWrapper = webhooks.Within(cfg.WebhookRules(), extensions.AuthResolverWrapper)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,17 @@ func (w *admissionLookups) publish(e events.Event) {
 	if h, err := w.started(); err == nil {
 		h.events.Publish(e)
 	}
+}
+
+// hasEndpoints returns whether a Service has EndpointSlices, or true if that is unknown.
+func (w *admissionLookups) hasEndpoints(ctx context.Context, namespace, name string) bool {
+	h, err := w.started()
+	if err != nil {
+		return true
+	}
+	slices := &discoveryv1.EndpointSliceList{}
+	err = h.mgr.GetAPIReader().List(ctx, slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}, client.Limit(1))
+	return err != nil || len(slices.Items) > 0
 }
 
 // propagatedAPI returns whether there is an APIService of a user for a group version. Until the loops are built there is none.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -148,6 +149,9 @@ func (o Options) complete() Options {
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
 			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy, Publish: o.lookups.publish,
+			Endpoints: func(ctx context.Context, namespace, name string) bool {
+				return o.convertsAt(namespace, name) || o.lookups.hasEndpoints(ctx, namespace, name)
+			},
 			Never: func(kind schema.GroupVersionKind, namespace, name string) bool {
 				return neverTemplate(kind, namespace, name) || o.excludes(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
 			},
@@ -265,6 +269,16 @@ func (o *Options) answerHistory() {
 		}
 		return keeper.Timeline(ctx, spec, may)
 	}
+}
+
+// convertsAt returns whether a flag has the address of a Service for conversions.
+func (o Options) convertsAt(namespace, name string) bool {
+	for service := range o.Server.ConversionServices { // with a port or without
+		if of, _, _ := strings.Cut(service, ":"); of == namespace+"/"+name {
+			return true
+		}
+	}
+	return false
 }
 
 // skips returns whether the user keeps a namespace on the control plane.

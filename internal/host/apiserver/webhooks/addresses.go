@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"net/http"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
@@ -10,14 +12,38 @@ import (
 	"github.com/flagship-k8s/flagship/internal/clients/dial"
 )
 
-// Admission has the admission plugins that call webhooks use Within.
-func Admission(rules dial.Rules) admission.Decorator {
+// Admission has the admission plugins that call webhooks use Within, and call those of services only.
+func Admission(rules dial.Rules, services *Services) admission.Decorator {
 	return admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface {
 		if calls, ok := plugin.(initializer.WantsAuthenticationInfoResolverWrapper); ok {
-			calls.SetAuthenticationInfoResolverWrapper(Within(rules, nil))
+			calls.SetAuthenticationInfoResolverWrapper(Within(rules, services.only))
+		}
+		if calls, ok := plugin.(initializer.WantsServiceResolver); ok {
+			calls.SetServiceResolver(services)
 		}
 		return plugin
 	})
+}
+
+// only has webhooks of Services answered here that are in members.
+func (s *Services) only(resolver webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+	return &webhook.AuthenticationInfoResolverDelegator{
+		ClientConfigForFunc: resolver.ClientConfigFor,
+		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
+			config, err := resolver.ClientConfigForService(name, namespace, port)
+			if err != nil || isAPIServer(namespace, name) {
+				return config, err
+			}
+			config = rest.CopyConfig(config)
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper { return calls{next, s, namespace, name} })
+			return config, nil
+		},
+	}
+}
+
+// isAPIServer returns whether a Service is that of the API server itself.
+func isAPIServer(namespace, name string) bool {
+	return name == "kubernetes" && namespace == metav1.NamespaceDefault
 }
 
 // Within has webhooks called at addresses that the rules allow, also those of a Service: who writes its endpoints chooses them. The Service
@@ -33,7 +59,7 @@ func Within(rules dial.Rules, wrap webhook.AuthenticationInfoResolverWrapper) we
 			},
 			ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
 				config, err := resolver.ClientConfigForService(name, namespace, port)
-				if name == "kubernetes" && namespace == metav1.NamespaceDefault {
+				if isAPIServer(namespace, name) {
 					return config, err
 				}
 				return dialing(rules)(config, err)
