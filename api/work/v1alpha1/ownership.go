@@ -30,6 +30,7 @@ var userKeys = map[string]bool{
 	"karmada.io/bootstrapping":                       true,
 	AllowBreakingAnnotation:                          true,
 	AllowDeletionAnnotation:                          true,
+	MemberFinalizersAnnotation:                       true,
 }
 
 // IsOwnershipKey returns whether a label or annotation key names which control plane, binding, Work or policy an object in a

@@ -103,7 +103,8 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	old, _ := a.GetOldObject().(subject)
 	p.reportStays(ctx, a, object)
 	p.warnServices(ctx, object, old)
-	errs := validateID(kind, object, old)
+	p.warnFinalizers(ctx, a, object)
+	errs := append(validateID(kind, object, old), validateFinalizers(object, old)...)
 	// What was stored before a rule existed must still be able to lose its finalizers and labels.
 	if rule, ok := p.rules[kind]; ok && (!sameSpec(object, old) || rule.options && !sameOptions(object, old)) {
 		found, err := rule.check(object)

@@ -108,6 +108,9 @@ func prune(obj *unstructured.Unstructured) {
 			delete(metadata, name)
 		}
 	}
+	if finalizers := workv1alpha1.MemberFinalizers(obj.GetAnnotations()); len(finalizers) > 0 {
+		obj.SetFinalizers(finalizers)
+	}
 	dropNulls(obj.Object)
 }
 

@@ -53,6 +53,21 @@ func TestManifestsComeInTheOrderOfTheirNeeds(t *testing.T) {
 	}
 }
 
+// TestFinalizersForMembersComeFromAnAnnotation: those of the manifest itself are of the control plane.
+func TestFinalizersForMembersComeFromAnAnnotation(t *testing.T) {
+	w := work(t,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, finalizers: [here.org/x], annotations: {flagship.io/member-finalizers: "a.org/x, b.org/y"}}}`,
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: b, finalizers: [here.org/x], annotations: {flagship.io/member-finalizers: ""}}}`,
+	)
+	manifests := ManifestsOf(w)
+	if diff := cmp.Diff([]string{"a.org/x", "b.org/y"}, manifests[0].Object.GetFinalizers()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := manifests[1].Object.GetFinalizers(); len(got) > 0 {
+		t.Errorf("without any it has %v", got)
+	}
+}
+
 func TestAHandMadeManifestIsStampedAndPruned(t *testing.T) {
 	w := work(t, `
 apiVersion: v1
