@@ -78,6 +78,7 @@ that the cluster has an agent. A cluster that is a member of another control pla
 				return fmt.Errorf("registering %s: %w", r.Name, err)
 			}
 			fmt.Fprintf(s.Out, "cluster %s registered; run its agent:\n  flagship agent %s --data-dir %s --cluster-kubeconfig %s\n", r.Name, r.Name, dir, kubeconfigPath)
+			fmt.Fprint(s.Out, cli.OperatorsHint(kubeconfigPath))
 			return nil
 		},
 	}

@@ -66,6 +66,9 @@ its own there, and its own objects.`,
 				return fmt.Errorf("joining %s: %w", o.Name, err)
 			}
 			fmt.Fprintf(s.Out, "cluster %s joined; see it become ready: kubectl get cluster %s\n", o.Name, o.Name)
+			if rights.impersonates() {
+				fmt.Fprint(s.Out, cli.OperatorsHint(member.kubeconfig))
+			}
 			return nil
 		},
 	}
@@ -105,6 +108,9 @@ func (r *joinRights) flags(c *cobra.Command) {
 	f.BoolVar(&r.events, "read-events", true, "with --rights namespaced: Events may be read, and the pods, ReplicaSets, jobs and claims that they are about, so that warnings are shown on templates")
 	f.StringVar(&r.file, "rights-file", "", "a YAML file with a list of PolicyRules, or a ClusterRole: what the control plane may do in the cluster, besides keeping its connection")
 }
+
+// impersonates returns whether the control plane gets an account that impersonates users, without which the cluster has no proxy.
+func (r *joinRights) impersonates() bool { return r.file == "" && r.rights != rightsNamespaced }
 
 // read returns the rights, nil if nothing is said about them. With an account for writing, the control plane itself only reads.
 func (r *joinRights) read(appliesAsOther bool) (memberaccount.Rights, error) {
