@@ -158,7 +158,7 @@ func (m *leaseMonitor) declare(ctx context.Context, cluster *clusterv1alpha1.Clu
 		cluster, ready = want, readinessOf(want)
 	}
 	if ready == nil {
-		ready = &metav1.Condition{}
+		ready = &metav1.Condition{Status: metav1.ConditionFalse, Reason: clusterv1alpha1.ClusterStatusNeverUpdatedReason} // within the grace
 	}
 	return tainter{m.hub, m.Events}.taint(ctx, cluster, *ready)
 }

@@ -179,3 +179,14 @@ func TestAClusterThatChangesItsModeIsLeftAlone(t *testing.T) {
 		t.Errorf("reconciled again: %+v, error %v, kept %v", result, err, w.pulses)
 	}
 }
+
+// TestANewClusterIsTaintedWithAReason: before the agent has reported, too.
+func TestANewClusterIsTaintedWithAReason(t *testing.T) {
+	w := newWard(t)
+	var messages []string
+	w.Events = events.RecorderFunc(func(e events.Event) { messages = append(messages, e.Message) })
+	w.look()
+	if len(messages) != 1 || messages[0] != "Ready is False: condition taints updated" {
+		t.Errorf("published %q", messages)
+	}
+}
