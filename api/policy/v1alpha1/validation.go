@@ -36,6 +36,7 @@ func ValidatePropagation(policy Propagation) field.ErrorList {
 	if mode, ok := policy.GetAnnotations()[DriftAnnotation]; ok && !slices.Contains(DriftModes(), mode) {
 		errs = append(errs, field.NotSupported(field.NewPath("metadata", "annotations").Key(DriftAnnotation), mode, DriftModes()))
 	}
+	errs = append(errs, validateIgnored(policy.GetAnnotations())...)
 	return append(errs, validateMoves(policy.GetAnnotations())...)
 }
 

@@ -54,6 +54,9 @@ const (
 	DriftCreateOnly = "CreateOnly"
 	// DriftObserveOnly writes nothing to objects, and collects their status. They need not be managed.
 	DriftObserveOnly = "ObserveOnly"
+	// DriftIgnoreAnnotation names fields of objects that keep the value which they have in a member. They are separated by commas or lines, and
+	// each is a JSON pointer in which `*` is any field or item. Works have it, too.
+	DriftIgnoreAnnotation = "flagship.io/drift-ignore"
 	// HandoverAnnotation is how objects move out of a cluster that fails: HandoverExclusive creates the new copy only after the
 	// end of the old one is certain, HandoverOverlap may run both for a while. Objects with persistent volumes move only with one
 	// of them; for others HandoverOverlap is the default.

@@ -235,6 +235,7 @@ func (a *Applier) enqueueChangedKinds(ctx context.Context) error {
 // hasChanged returns whether a change of a Work is more than one of its status.
 func hasChanged(before, after *workv1alpha1.Work) bool {
 	return before.Annotations[policyv1alpha1.DriftAnnotation] != after.Annotations[policyv1alpha1.DriftAnnotation] ||
+		before.Annotations[policyv1alpha1.DriftIgnoreAnnotation] != after.Annotations[policyv1alpha1.DriftIgnoreAnnotation] ||
 		before.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation] != after.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation] ||
 		before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }

@@ -120,6 +120,7 @@ func (d destination) access(work *workv1alpha1.Work) objects.Access {
 	return objects.Access{
 		Conn: d.conn, Hold: d.hold, Account: objects.AccountFor(d.cluster, work), Applied: appliedAt(work, work.Generation),
 		Drift: work.Annotations[policyv1alpha1.DriftAnnotation], Acknowledged: work.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation],
+		Ignored: policyv1alpha1.IgnoredFields(work.Annotations),
 	}
 }
 

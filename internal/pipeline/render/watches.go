@@ -55,6 +55,7 @@ func bindingChanges() predicate.Predicate {
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
 			before.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] != after.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] ||
 			before.GetAnnotations()[policyv1alpha1.DriftAnnotation] != after.GetAnnotations()[policyv1alpha1.DriftAnnotation] ||
+			before.GetAnnotations()[policyv1alpha1.DriftIgnoreAnnotation] != after.GetAnnotations()[policyv1alpha1.DriftIgnoreAnnotation] ||
 			compose.AwaitsScheduler(before) && !compose.AwaitsScheduler(after) ||
 			!compose.MayDelete(before) && compose.MayDelete(after) ||
 			compose.PurgesDirectly(before) != compose.PurgesDirectly(after) ||

@@ -42,10 +42,11 @@ func each(value any, path string, visit func(path string, value any)) {
 	}
 }
 
-// Unlike returns the fields at or below paths whose value in live is not the wanted one, each as deep as it differs, without those by which
-// the control plane recognizes its objects.
-func Unlike(wanted, live *unstructured.Unstructured, paths []string) []string {
-	desired, has := ValuesAt(wanted, paths), ValuesAt(live, paths)
+// unlike returns the fields at or below paths whose value in live is not the wanted one, each as deep as it differs, without those by which
+// the control plane recognizes its objects. A map or list that is owned as a whole differs as a whole.
+func (c *comparison) unlike(paths []string) []string {
+	desired, has := ValuesAt(c.wanted, paths), ValuesAt(c.live, paths)
+	c.lost = paths
 	var unlike []string
 	add := func(path string) {
 		if !isOurs(path) {
@@ -58,17 +59,17 @@ func Unlike(wanted, live *unstructured.Unstructured, paths []string) []string {
 		case !known || !exists:
 			add(path)
 		default:
-			differ(value, found, path, add)
+			c.differ(value, found, path, add)
 		}
 	}
 	slices.Sort(unlike)
 	return slices.Compact(unlike)
 }
 
-// All returns the paths of all fields of wanted that live does not have with that value, in order.
-func All(wanted, live *unstructured.Unstructured) []string {
+// all returns the paths of all fields of wanted that live does not have with that value, in order.
+func (c *comparison) all() []string {
 	var paths []string
-	differ(content(wanted), content(live), "", func(path string) {
+	c.differ(content(c.wanted), content(c.live), "", func(path string) {
 		if !isOurs(path) {
 			paths = append(paths, path)
 		}
@@ -95,7 +96,11 @@ func content(obj *unstructured.Unstructured) map[string]any {
 }
 
 // differ visits the topmost paths under wanted whose value in live is another one.
-func differ(wanted, live any, path string, visit func(path string)) {
+func (c *comparison) differ(wanted, live any, path string, visit func(path string)) {
+	if c.differsAsWhole(wanted, live, path) {
+		visit(path)
+		return
+	}
 	switch w := wanted.(type) {
 	case map[string]any:
 		there, isMap := live.(map[string]any)
@@ -103,7 +108,7 @@ func differ(wanted, live any, path string, visit func(path string)) {
 			break
 		}
 		for key, child := range w {
-			differ(child, there[key], path+"/"+key, visit)
+			c.differ(child, there[key], path+"/"+key, visit)
 		}
 		return
 	case []any:
@@ -117,7 +122,7 @@ func differ(wanted, live any, path string, visit func(path string)) {
 		}
 		for _, item := range w {
 			key := ssa.ItemPath(item)
-			differ(item, items[key], path+key, visit)
+			c.differ(item, items[key], path+key, visit)
 		}
 		return
 	}

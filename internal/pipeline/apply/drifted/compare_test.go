@@ -26,6 +26,8 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
+func noOwners() []metav1.ManagedFieldsEntry { return nil }
+
 const web = `
 apiVersion: apps/v1
 kind: Deployment
@@ -51,7 +53,7 @@ func TestAll(t *testing.T) {
 		"Label":    {"", strings.Replace(web, "app: web", "app: other", 1), []string{"/metadata/labels/app"}},
 		"Absent":   {"", `{apiVersion: apps/v1, kind: Deployment, metadata: {labels: {}}, spec: {}}`, []string{"/metadata/labels/app", "/spec/template"}},
 	} {
-		if diff := cmp.Diff(tc.want, All(object(t, web), object(t, tc.live))); diff != "" {
+		if diff := cmp.Diff(tc.want, (&comparison{wanted: object(t, web), live: object(t, tc.live), owners: noOwners}).all()); diff != "" {
 			t.Errorf("%s: %s\n-want +got\n%s", name, tc.reason, diff)
 		}
 	}
@@ -59,7 +61,7 @@ func TestAll(t *testing.T) {
 
 func TestUnlike(t *testing.T) {
 	live := strings.NewReplacer("replicas: 0", "replicas: 3", "image: x", "image: x2").Replace(web)
-	got := Unlike(object(t, web), object(t, live), []string{
+	got := (&comparison{wanted: object(t, web), live: object(t, live), owners: noOwners}).unlike([]string{
 		"/spec/replicas", "/spec/paused", `/spec/template/spec/containers[name="a"]/image`, `/spec/template/spec/containers[name="b"]/image`, "/spec/none",
 		"/metadata/labels/karmada.io/managed", `/spec/template/spec/containers[name="a"]`,
 	})

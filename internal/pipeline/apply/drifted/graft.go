@@ -52,7 +52,9 @@ func graftField(fields, there map[string]any, at, path string) bool {
 			continue
 		}
 		child, exists := fields[key]
-		if !exists {
+		if _, isList := found.([]any); !exists && isList {
+			child = []any{}
+		} else if !exists {
 			child = map[string]any{}
 		}
 		if changed, ok := graft(child, found, p, path); ok {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -12,6 +13,7 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
+	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
 )
 
 // maxChanges is how many fields of one object are published at a time.
@@ -34,11 +36,29 @@ type Object struct {
 	Self ownership.ControlPlane
 	// Member reads its metadata.
 	Member metadata.ResourceInterface
+	// Owners are the owners of its fields if they have been read already.
+	Owners []metav1.ManagedFieldsEntry
+	// Made has hashes of the values that the member gave fields at the last apply, where they are not the applied ones.
+	Made map[string]uint64
+	// Yielded are the paths of fields that have the value of the member in what is wanted.
+	Yielded []string
+}
+
+// Unlike returns the fields at or below paths whose value in live is not the wanted one.
+func (r Reporter) Unlike(ctx context.Context, o Object, wanted, live *unstructured.Unstructured, paths []string) []string {
+	return r.compare(ctx, o, wanted, live).unlike(paths)
+}
+
+// All returns the paths of all fields of wanted that live does not have with that value.
+func (r Reporter) All(ctx context.Context, o Object, wanted, live *unstructured.Unstructured) []string {
+	c := r.compare(ctx, o, wanted, live)
+	c.lost = ssa.Lost(o.Self, wanted, live)
+	return c.all()
 }
 
 // PutBack returns what records that fields were put back. Who changed them is read before: afterwards they are ours.
 func (r Reporter) PutBack(ctx context.Context, o Object, wanted, live *unstructured.Unstructured, paths []string) (report func()) {
-	if paths = Unlike(wanted, live, paths); len(paths) == 0 {
+	if paths = r.Unlike(ctx, o, wanted, live, paths); len(paths) == 0 {
 		return func() {} // only the owner of fields was another one, or there is no drift
 	}
 	fields := fieldsOf(ctx, o.Self, o.Member, wanted, live, paths)

@@ -25,6 +25,8 @@ type Access struct {
 	Account string
 	// Drift and Acknowledged are the values of the annotations DriftAnnotation and DriftAcknowledgedAnnotation of the Work.
 	Drift, Acknowledged string
+	// Ignored are the fields that are left to the member, as pointers.
+	Ignored []string
 	// Applied is whether the Work reports its present generation applied: what the member lacks of it was deleted there.
 	Applied bool
 	// Hold is what must not be done there.

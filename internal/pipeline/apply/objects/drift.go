@@ -12,6 +12,7 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/drift"
+	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/retain"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/ssa"
@@ -22,12 +23,23 @@ const maxNamed = 5
 
 // drifted names the object for the episodes of drift.
 func (try attempt) drifted() drifted.Object {
+	var made map[string]uint64
+	if try.recorded {
+		made = try.before.Altered
+	}
 	return drifted.Object{
+		Made: made, Yielded: try.yielded.Paths,
 		Self: try.Conn.ControlPlane(), Member: try.Conn.Metadata().Resource(try.Resource).Namespace(try.Object.Namespace),
 		Key: drift.Key{Cluster: try.Cluster, Work: try.work, Object: fleetv1alpha1.ObjectIdentity{
 			APIVersion: try.desired.GetAPIVersion(), Kind: try.desired.GetKind(), Namespace: try.Object.Namespace, Name: try.Object.Name,
 		}},
 	}
+}
+
+// rules are those about the fields of the object that are left to the member.
+func (try attempt) rules() drifted.Rules {
+	left, shared := retain.Left(try.desired)
+	return drifted.Rules{Left: append(left, try.Ignored...), Shared: shared}
 }
 
 // leave records the fields of an object that others changed and that are to stay so by its policy. Done means that nothing is to be
@@ -37,7 +49,7 @@ func (w *Writer) leave(ctx context.Context, try *attempt, body, live *unstructur
 	if d.Stale {
 		changed = ssa.Lost(try.Conn.ControlPlane(), body, live)
 	}
-	if changed = drifted.Unlike(body, live, changed); len(changed) == 0 {
+	if changed = w.Drift.Unlike(ctx, try.drifted(), body, live, changed); len(changed) == 0 {
 		return results.Entry{}, false, nil
 	}
 	if try.Drift == policyv1alpha1.DriftPause {
@@ -77,7 +89,7 @@ func (w *Writer) keep(try attempt, live *unstructured.Unstructured, d ssa.Differ
 func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstructured.Unstructured, cached bool) (results.Entry, error) {
 	self := try.Conn.ControlPlane()
 	if cached && self.OurFields(observed) != nil && self.Other(observed) == "" {
-		return w.observe(ctx, try, observed), nil
+		return w.observe(ctx, try, observed, false), nil
 	}
 	live, err := try.client.Get(ctx, try.Object.Name, metav1.GetOptions{})
 	switch {
@@ -88,14 +100,20 @@ func (w *Writer) observeOnly(ctx context.Context, try attempt, observed *unstruc
 	case self.Other(live) != "":
 		return results.Entry{}, fmt.Errorf("%s is managed by another control plane, and is not observed", ssa.IdentityOf(live))
 	}
-	known := w.observe(ctx, try, live)
+	known := w.observe(ctx, try, live, true)
 	known.Unwatched = true
 	return known, nil
 }
 
-// observe records how an object differs that stays as it is whatever is desired.
-func (w *Writer) observe(ctx context.Context, try attempt, live *unstructured.Unstructured) results.Entry {
-	w.Drift.Stands(ctx, try.drifted(), try.desired, live, drifted.All(try.desired, live), fleetv1alpha1.DriftReported)
+// observe records how an object differs that stays as it is whatever is desired. Read is whether it has the owners of all its fields, which
+// one from the cache has not.
+func (w *Writer) observe(ctx context.Context, try attempt, live *unstructured.Unstructured, read bool) results.Entry {
+	at := try.drifted()
+	if read {
+		at.Owners = live.GetManagedFields()
+	}
+	wanted := w.Drift.Yield(ctx, at, try.desired, live, try.rules()).Object
+	w.Drift.Stands(ctx, at, wanted, live, w.Drift.All(ctx, at, wanted, live), fleetv1alpha1.DriftReported)
 	known := results.Entry{UID: live.GetUID(), Version: live.GetResourceVersion(), Hash: try.hash, At: w.Clock.Now()}
 	w.Results.Put(try.Place, known)
 	return known

@@ -79,6 +79,8 @@ type attempt struct {
 	left []string
 	// leftPaths are those, and all below them.
 	leftPaths []string
+	// yielded is what is left to the member.
+	yielded drifted.Yielded
 }
 
 // Apply makes one object in a member equal to its manifest, without a request if it is already. The entry has what could not be
@@ -174,7 +176,7 @@ func (w *Writer) examine(ctx context.Context, try attempt) (results.Entry, error
 		return results.Entry{}, err
 	}
 	if try.Drift == policyv1alpha1.DriftCreateOnly {
-		return w.observe(ctx, try, live), nil
+		return w.observe(ctx, try, live, true), nil
 	}
 	try.adopted = verdict == ssa.Adopting
 	if live, err = w.inherit(ctx, try, live); err != nil {
@@ -191,7 +193,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		return results.Entry{}, err
 	}
 	if try.Drift == policyv1alpha1.DriftCreateOnly {
-		return w.observe(ctx, try, live), nil
+		return w.observe(ctx, try, live, false), nil
 	}
 	if try.adopted {
 		verdict = ssa.Adopting
@@ -199,12 +201,12 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 	if live.GetDeletionTimestamp() != nil {
 		return results.Entry{}, Transient(fmt.Errorf("%s is being deleted in the member, and is created again afterwards", ssa.IdentityOf(live)))
 	}
-	body, err := w.bodyFor(ctx, try, live, verdict)
+	body, err := w.bodyFor(ctx, &try, live, verdict)
 	if err != nil {
 		return results.Entry{}, err
 	}
 	d := ssa.Compare(try.Conn.ControlPlane(), body, live, try.hash)
-	if try.unmarked = d.Stale && verdict != ssa.Adopting && unmarked.MayStay(try.Conn.ControlPlane(), try.Drift, live); try.unmarked {
+	if try.unmarked = d.Stale && verdict != ssa.Adopting && len(try.Ignored) == 0 && unmarked.MayStay(try.Conn.ControlPlane(), try.Drift, live); try.unmarked {
 		d = unmarked.Compare(try.Conn.ControlPlane(), body, live, try.recorded)
 	}
 	if d.UnknownFields && !d.Stale {
@@ -249,7 +251,9 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 		report = w.Drift.PutBack(ctx, try.drifted(), body, live, results.ChangedByOthers(d, try.before, try.recorded))
 	}
 	if len(try.left) > 0 {
-		body, try.leftPaths = drifted.Without(body, try.left)
+		var left []string
+		body, left = drifted.Without(body, try.left)
+		try.leftPaths = append(try.leftPaths, left...)
 	}
 	applied, err := w.send(ctx, try, body, live, verdict == ssa.Adopting || !annotated || repair)
 	if err == nil {
@@ -259,7 +263,7 @@ func (w *Writer) updateObject(ctx context.Context, try attempt, live *unstructur
 }
 
 // bodyFor is the desired object, minus what others decide about in an object that exists.
-func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Unstructured, verdict ssa.Verdict) (*unstructured.Unstructured, error) {
+func (w *Writer) bodyFor(ctx context.Context, try *attempt, live *unstructured.Unstructured, verdict ssa.Verdict) (*unstructured.Unstructured, error) {
 	body := try.desired
 	if w.Retain != nil {
 		retained, err := w.Retain(ctx, body, live)
@@ -268,7 +272,13 @@ func (w *Writer) bodyFor(ctx context.Context, try attempt, live *unstructured.Un
 		}
 		body = retained
 	}
-	body = replicas.Yield(try.Conn.ControlPlane(), body, live).DeepCopy()
+	body = replicas.Yield(try.Conn.ControlPlane(), body, live)
+	try.yielded = w.Drift.Yield(ctx, try.drifted(), body, live, try.rules())
+	body = try.yielded.Object.DeepCopy()
+	try.leftPaths = try.yielded.Dropped
+	if len(try.yielded.Paths) > 0 {
+		body.SetResourceVersion(live.GetResourceVersion()) // what others write meanwhile is not overwritten
+	}
 	if verdict == ssa.Adopting || ssa.IsAdopted(live) {
 		ssa.SetAnnotation(body, workv1alpha1.AdoptedAnnotation, "true")
 	}
@@ -312,7 +322,7 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			result.Altered, _ = ssa.Alterations(self, body, got)
 			w.Results.Put(try.Place, result)
 			try.Conn.AddWritten(try.Resource, got)
-			for _, path := range try.left {
+			for _, path := range slices.Concat(try.left, try.leftPaths) {
 				delete(result.Unowned, path) // it is still drift
 			}
 			if len(try.left) == 0 {
@@ -368,7 +378,11 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 }
 
 func (w *Writer) patch(ctx context.Context, try attempt, body *unstructured.Unstructured, applied ssa.LastApplied, force bool) (*unstructured.Unstructured, error) {
-	applied.Footprint = ssa.FootprintOf(body, try.leftPaths...) // what others changed was ours, and is again when the policy says so
+	ours := body
+	if len(try.yielded.Added) > 0 {
+		ours, _ = drifted.Without(body, try.yielded.Added)
+	}
+	applied.Footprint = ssa.FootprintOf(ours, try.leftPaths...) // what others changed was ours, and is again when the policy says so
 	if !try.unmarked {
 		ssa.SetAnnotation(body, workv1alpha1.LastAppliedAnnotation, applied.String())
 		if id := try.Conn.ControlPlane().ID; id != "" {

@@ -166,6 +166,12 @@ func decodeFootprint(text string) (footprint, bool) {
 	return f, true
 }
 
+// WasApplied returns whether a path of an object was applied last.
+func WasApplied(live *unstructured.Unstructured, path string) bool {
+	last, _ := LastAppliedOf(live)
+	return last.Footprint.has(path)
+}
+
 func (l LastApplied) String() string {
 	text := l.Hash + "." + l.Footprint.encode()
 	if !l.Misfits.empty() {

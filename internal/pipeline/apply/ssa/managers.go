@@ -80,6 +80,58 @@ func ChangedBy(self ownership.ControlPlane, desired *unstructured.Unstructured, 
 	return managers
 }
 
+// FieldsOf are the fields of owners, as fieldsV1; what cannot be read is left out.
+func FieldsOf(entries []metav1.ManagedFieldsEntry) []map[string]any {
+	var all []map[string]any
+	for _, entry := range entries {
+		var fields map[string]any
+		if entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil {
+			all = append(all, fields)
+		}
+	}
+	return all
+}
+
+// AddWholes adds the paths of the maps and lists of an object that are in the fields of an owner, with whether it owns them as a whole. Whoever
+// owns a part decides: an empty map or list is owned like a whole one.
+func AddWholes(wholes map[string]bool, obj *unstructured.Unstructured, fields map[string]any) {
+	if len(fields) > 0 {
+		addWholes(wholes, content(obj), fields, "")
+	}
+}
+
+func addWholes(wholes map[string]bool, value any, fields map[string]any, path string) {
+	mark := func() (inner bool) {
+		_, known := wholes[path]
+		inner = hasChildren(fields)
+		if inner || !known {
+			wholes[path] = !inner
+		}
+		return inner
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if !mark() {
+			return
+		}
+		for key, child := range v {
+			if owned, ok := fields["f:"+key].(map[string]any); ok {
+				addWholes(wholes, child, owned, path+"/"+key)
+			}
+		}
+	case []any:
+		if !mark() {
+			return
+		}
+		items := itemsOf(fields)
+		for _, item := range v {
+			if owned, ok := items.find(item); ok {
+				addWholes(wholes, item, owned, path+ItemPath(item))
+			}
+		}
+	}
+}
+
 func unixOf(t *metav1.Time) int64 {
 	if t == nil {
 		return 0

@@ -16,7 +16,7 @@ import (
 // translated into it by finding their item in the object.
 
 // itemNames are the keys that usually identify items of a list, in order of preference.
-var itemNames = []string{"name", "key", "type", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "id"}
+var itemNames = []string{"name", "key", "type", "ip", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "id", "groupName"}
 
 // ItemPath is the last part of a list item's path.
 func ItemPath(item any) string {
@@ -230,8 +230,8 @@ func SameValue(a, b any) bool {
 	}
 }
 
-// valueHash is the hash of a value read from JSON.
-func valueHash(value any) uint64 {
+// ValueHash is the hash of a value read from JSON.
+func ValueHash(value any) uint64 {
 	h := fnv.New64a()
 	raw, _ := json.Marshal(value) // was read from JSON; keys come out sorted
 	h.Write(raw)                  // never fails, by the contract of hash.Hash

@@ -167,7 +167,7 @@ func Alterations(self ownership.ControlPlane, desired, live *unstructured.Unstru
 		if found == nil {
 			found = map[string]uint64{}
 		}
-		found[path] = valueHash(live)
+		found[path] = ValueHash(live)
 		if !stored(value, live) {
 			unexplained++
 		}

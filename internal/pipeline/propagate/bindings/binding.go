@@ -173,5 +173,5 @@ var OptIns = []string{
 	policyv1alpha1.KeepUnselectedAnnotation, policyv1alpha1.DescheduleAnnotation, clusterv1alpha1.ApplyAsAnnotation,
 	policyv1alpha1.HandoverAnnotation, policyv1alpha1.ClusterFailbackAnnotation, policyv1alpha1.ClusterFailbackSoakAnnotation,
 	policyv1alpha1.ClusterFailbackRequestedAnnotation, policyv1alpha1.DriftAnnotation, policyv1alpha1.SpreadStaticWeightsAnnotation,
-	policyv1alpha1.MembersIndependentAnnotation,
+	policyv1alpha1.MembersIndependentAnnotation, policyv1alpha1.DriftIgnoreAnnotation,
 }

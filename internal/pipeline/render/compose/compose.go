@@ -116,7 +116,8 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 // the object is the same with it.
 func setDrift(work *workv1alpha1.Work, r Request) {
 	for key, source := range map[string]map[string]string{
-		policyv1alpha1.DriftAnnotation: r.Binding.GetAnnotations(), policyv1alpha1.DriftAcknowledgedAnnotation: r.Template.GetAnnotations(),
+		policyv1alpha1.DriftAnnotation: r.Binding.GetAnnotations(), policyv1alpha1.DriftIgnoreAnnotation: r.Binding.GetAnnotations(),
+		policyv1alpha1.DriftAcknowledgedAnnotation: r.Template.GetAnnotations(),
 	} {
 		delete(work.Annotations, key)
 		if value, ok := source[key]; ok {

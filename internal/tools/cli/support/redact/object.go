@@ -56,7 +56,7 @@ var shownAnnotations = []string{
 	"resourcebinding.karmada.io/namespace", "resourcebinding.karmada.io/name", "clusterresourcebinding.karmada.io/name",
 	"work.karmada.io/namespace", "work.karmada.io/name", "work.karmada.io/conflict-resolution",
 	"resourcetemplate.karmada.io/generation", "resourcetemplate.karmada.io/uid", "namespace.karmada.io/name",
-	"flagship.io/partial-placement", "flagship.io/failback", "flagship.io/purge-mode", "flagship.io/deschedule", "flagship.io/drift", "flagship.io/handover",
+	"flagship.io/partial-placement", "flagship.io/failback", "flagship.io/purge-mode", "flagship.io/deschedule", "flagship.io/drift", "flagship.io/drift-ignore", "flagship.io/handover",
 	"flagship.io/cluster-failback", "flagship.io/drift-acknowledged", "flagship.io/autoscaled", "flagship.io/awaits-claims", "flagship.io/replica-limits",
 	"flagship.io/returns-to", "flagship.io/failed-over-from", "flagship.io/control-plane", "flagship.io/adopted", "flagship.io/taken-from",
 	"flagship.io/brake-released-until", "flagship.io/brake-keep-objects-before", "flagship.io/evictions-released-until", "flagship.io/fenced",
