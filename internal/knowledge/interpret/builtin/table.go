@@ -65,6 +65,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
 			Reflect: reflectCounters(false, "observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
 			Health:  judge(healthOfReplicaSet), Aggregate: a.ReplicaSet,
+			Prune:        retain.Prune(retain.PruneReplicaSet),
 			Dependencies: dependencies.Template,
 		},
 		{Group: "apps", Version: "v1", Kind: "StatefulSet"}: {
@@ -78,6 +79,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 			Reflect: reflectCounters(false, "observedGeneration", "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
 				"numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
 			Health: judge(healthOfDaemonSet), Aggregate: a.DaemonSet,
+			Prune:        retain.Prune(retain.PruneDaemonSet),
 			Dependencies: dependencies.Template,
 		},
 		{Group: "batch", Version: "v1", Kind: "Job"}: {
@@ -99,7 +101,9 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 func otherKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Operations {
 	autoscaler := &interpret.Operations{
 		Reflect: reflectFields("currentReplicas", "desiredReplicas"), Health: judge(healthOfAutoscaler), Aggregate: a.Autoscaler,
+		Prune: retain.Prune(retain.PruneAutoscaler),
 	}
+	injected := &interpret.Operations{Prune: retain.Prune(retain.PruneAuthority)}
 	serviceExport := &interpret.Operations{Aggregate: a.ServiceExport}
 	serviceImport := &interpret.Operations{Dependencies: dependencies.ServiceImport}
 	return map[schema.GroupVersionKind]*interpret.Operations{
@@ -113,13 +117,14 @@ func otherKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.
 		{Version: "v1", Kind: "Secret"}: {
 			Health: judge(alwaysHealthy), Prune: retain.Prune(retain.PruneSecret), Retain: retain.Retain(retain.Secret),
 		},
-		{Version: "v1", Kind: "ConfigMap"}: {Health: judge(alwaysHealthy)},
+		{Version: "v1", Kind: "ConfigMap"}: {Health: judge(alwaysHealthy), Prune: retain.Prune(retain.PruneTrustBundle)},
 		{Version: "v1", Kind: "PersistentVolumeClaim"}: {
 			Health: judge(phaseIs("Bound")), Aggregate: a.Claim,
 			Prune: retain.Prune(retain.PruneClaim), Retain: retain.Retain(retain.Claim),
 		},
 		{Version: "v1", Kind: "PersistentVolume"}: {
-			Health: judge(phaseIs("Available", "Bound", "Released")), Aggregate: a.Volume, Retain: retain.Retain(retain.Volume),
+			Health: judge(phaseIs("Available", "Bound", "Released")), Aggregate: a.Volume,
+			Prune: retain.Prune(retain.PruneVolume), Retain: retain.Retain(retain.Volume),
 		},
 		{Version: "v1", Kind: "Namespace"}: {Health: judge(healthOfNamespace)},
 		{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}: {
@@ -136,7 +141,11 @@ func otherKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.
 		{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceImport"}: serviceImport,
 		{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceImport"}:  serviceImport,
 		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: {
-			Health: judge(healthOfDefinition), Aggregate: a.Definition,
+			Health: judge(healthOfDefinition), Aggregate: a.Definition, Prune: retain.Prune(retain.PruneAuthority),
 		},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}: injected,
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}:   injected,
+		{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}:                           injected,
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:                       {Prune: retain.Prune(retain.PruneClusterRole)},
 	}
 }

@@ -53,6 +53,7 @@ func PruneJob(obj, template *unstructured.Unstructured) {
 	}
 	removeKeys(obj.Object, []string{"spec", "selector", "matchLabels"}, generated...)
 	removeKeys(obj.Object, []string{"spec", "template", "metadata", "labels"}, generated...)
+	removeKeys(obj.Object, []string{"metadata", "labels"}, generated...) // by default those of the pod template
 	if selector, _, _ := unstructured.NestedMap(obj.Object, "spec", "selector"); len(selector) == 0 {
 		unstructured.RemoveNestedField(obj.Object, "spec", "selector")
 	}
@@ -146,9 +147,82 @@ func PruneSecret(obj, template *unstructured.Unstructured) {
 	removeKeys(obj.Object, []string{"metadata", "annotations"}, serviceAccountUID)
 }
 
-// PruneClaim removes the node that a scheduler chose.
-func PruneClaim(obj, _ *unstructured.Unstructured) {
-	removeKeys(obj.Object, []string{"metadata", "annotations"}, "volume.kubernetes.io/selected-node")
+// boundByController is on claims and volumes that a controller, not a user, has bound to each other.
+const boundByController = "pv.kubernetes.io/bound-by-controller"
+
+// PruneClaim removes what a scheduler and the controllers of volumes decided: the node, and the volume unless a user chose it.
+func PruneClaim(obj, template *unstructured.Unstructured) {
+	if _, bound := template.GetAnnotations()[boundByController]; bound {
+		unstructured.RemoveNestedField(obj.Object, "spec", "volumeName")
+	}
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, "volume.kubernetes.io/selected-node", boundByController,
+		"pv.kubernetes.io/bind-completed", "volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
+}
+
+// PruneVolume removes the claim that a controller bound, and of one that a user chose what is of the claim on the control plane.
+func PruneVolume(obj, template *unstructured.Unstructured) {
+	if _, bound := template.GetAnnotations()[boundByController]; bound {
+		unstructured.RemoveNestedField(obj.Object, "spec", "claimRef")
+	}
+	removeKeys(obj.Object, []string{"spec", "claimRef"}, "uid", "resourceVersion")
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, boundByController)
+}
+
+// PruneClusterRole removes rules that the controller of aggregated roles wrote: that of each member writes its own.
+func PruneClusterRole(obj, _ *unstructured.Unstructured) {
+	if _, aggregated, _ := unstructured.NestedFieldNoCopy(obj.Object, "aggregationRule", "clusterRoleSelectors"); aggregated {
+		delete(obj.Object, "rules")
+	}
+}
+
+// PruneDaemonSet removes the annotation in which the API server has a counter of changes of the pod template.
+func PruneDaemonSet(obj, _ *unstructured.Unstructured) {
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, "deprecated.daemonset.template.generation")
+}
+
+// PruneReplicaSet removes the annotations that the controller of its Deployment writes.
+func PruneReplicaSet(obj, _ *unstructured.Unstructured) {
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history",
+		"deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas")
+}
+
+// PruneAutoscaler removes annotations in which version v1 has parts of the status.
+func PruneAutoscaler(obj, _ *unstructured.Unstructured) {
+	removeKeys(obj.Object, []string{"metadata", "annotations"}, "autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics")
+}
+
+// injectors are the annotations that have a controller write the certificate authority of its own cluster.
+var injectors = []string{
+	"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "cert-manager.io/inject-apiserver-ca", "service.beta.openshift.io/inject-cabundle",
+}
+
+// PruneAuthority removes certificate authorities that a controller injects: that of each member injects its own, and would be overwritten.
+func PruneAuthority(obj, template *unstructured.Unstructured) {
+	if !slices.ContainsFunc(injectors, func(key string) bool {
+		_, of := obj.GetAnnotations()[key]
+		_, was := template.GetAnnotations()[key]
+		return of || was
+	}) {
+		return
+	}
+	unstructured.RemoveNestedField(obj.Object, "spec", "caBundle")
+	unstructured.RemoveNestedField(obj.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+	hooks, _ := obj.Object["webhooks"].([]any)
+	for _, hook := range hooks {
+		if fields, ok := hook.(map[string]any); ok {
+			unstructured.RemoveNestedField(fields, "clientConfig", "caBundle")
+		}
+	}
+}
+
+// PruneTrustBundle removes the certificate authorities that OpenShift injects into a ConfigMap.
+func PruneTrustBundle(obj, _ *unstructured.Unstructured) {
+	if obj.GetAnnotations()["service.beta.openshift.io/inject-cabundle"] == "true" {
+		removeKeys(obj.Object, []string{"data"}, "service-ca.crt")
+	}
+	if obj.GetLabels()["config.openshift.io/inject-trusted-cabundle"] == "true" {
+		removeKeys(obj.Object, []string{"data"}, "ca-bundle.crt")
+	}
 }
 
 const serviceAccountUID = "kubernetes.io/service-account.uid"

@@ -97,7 +97,15 @@ func TestPrune(t *testing.T) {
 		"a token of another type": {PruneSecret, `{metadata: {annotations: {kubernetes.io/service-account.uid: u}}, type: Opaque, data: {token: eA==}, stringData: {a: b}}`,
 			`{metadata: {}, type: Opaque}`},
 		"another Secret": {PruneSecret, `{metadata: {}, type: Opaque, data: {a: eA==}}`, `{metadata: {}, type: Opaque, data: {a: eA==}}`},
-		"a claim":        {PruneClaim, `{metadata: {annotations: {volume.kubernetes.io/selected-node: n}}}`, `{metadata: {}}`},
+		"a role that aggregates others": {PruneClusterRole, `{metadata: {}, aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}, rules: [{verbs: [get]}]}`,
+			`{metadata: {}, aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}`},
+		"a role of its own": {PruneClusterRole, `{metadata: {}, rules: [{verbs: [get]}]}`, `{metadata: {}, rules: [{verbs: [get]}]}`},
+		"webhooks that get an authority": {PruneAuthority, `{metadata: {annotations: {cert-manager.io/inject-ca-from: a/b}}, webhooks: [{name: w, clientConfig: {caBundle: eA==, url: u}}]}`,
+			`{metadata: {annotations: {cert-manager.io/inject-ca-from: a/b}}, webhooks: [{name: w, clientConfig: {url: u}}]}`},
+		"webhooks with an authority": {PruneAuthority, `{metadata: {}, webhooks: [{name: w, clientConfig: {caBundle: eA==}}]}`, `{metadata: {}, webhooks: [{name: w, clientConfig: {caBundle: eA==}}]}`},
+		"a volume for a claim":       {PruneVolume, `{metadata: {}, spec: {claimRef: {name: c, namespace: n, uid: u, resourceVersion: "1"}}}`, `{metadata: {}, spec: {claimRef: {name: c, namespace: n}}}`},
+		"a claim for a volume":       {PruneClaim, `{metadata: {}, spec: {volumeName: v}}`, `{metadata: {}, spec: {volumeName: v}}`},
+		"a claim":                    {PruneClaim, `{metadata: {annotations: {volume.kubernetes.io/selected-node: n}}}`, `{metadata: {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := parse(t, tc.obj)
