@@ -331,6 +331,9 @@ func (w *Writer) send(ctx context.Context, try attempt, body, live *unstructured
 			return result, nil
 		}
 		refused := ssa.UnknownFieldsIn(err)
+		if repeated := refused.Repeated(); repeated != nil {
+			return results.Entry{}, fmt.Errorf("applying %s: %w", ssa.IdentityOf(try.desired), repeated)
+		}
 		if len(refused.Unknown) > 0 && !read {
 			// It is this schema that has to refuse the fields, not the one before it.
 			if schema, err = try.Conn.Schema(ctx, try.desired.GroupVersionKind().GroupVersion()); err != nil {

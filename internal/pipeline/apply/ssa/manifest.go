@@ -57,6 +57,7 @@ func ManifestsOf(work *workv1alpha1.Work) []Manifest {
 		m.Object, m.Err = read(raw.Raw)
 		if m.Err == nil {
 			prune(m.Object)
+			foldRepeats(m.Object)
 			stamp(m.Object, work)
 		}
 		manifests = append(manifests, m)

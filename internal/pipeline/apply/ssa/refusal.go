@@ -138,14 +138,13 @@ func UnknownFieldsIn(err error) unknownFields {
 	return found
 }
 
-// removal is a field, or a repeated item of a list, that was left out of an apply.
+// removal is a field that was left out of an apply.
 type removal struct {
 	Field string // as the API server writes it
 	Path  string // in our form
 }
 
-// fit removes them from obj: unknown fields altogether, and of items of one key all but the last, which is the
-// one that a plain update would give effect. No removal means that it could not help.
+// Fit removes unknown fields from obj. No removal means that it could not help.
 func (m unknownFields) Fit(obj *unstructured.Unstructured) []removal {
 	var removed []removal
 	for _, field := range m.Unknown {
@@ -154,36 +153,7 @@ func (m unknownFields) Fit(obj *unstructured.Unstructured) []removal {
 			removed = append(removed, removal{field, s.path})
 		}
 	}
-	for _, d := range m.duplicates {
-		if reduce(obj, d[0], d[1]) {
-			removed = append(removed, removal{Field: d[0] + d[1]})
-		}
-	}
 	return removed
-}
-
-// reduce leaves only the last item of a list that matches an element such as `[name="a"]`.
-func reduce(obj *unstructured.Unstructured, path, element string) bool {
-	s, ok := Locate(Spot{Value: obj.Object}, path)
-	list, isList := s.Value.([]any)
-	element, _, isElement := cutElement(element)
-	if !ok || !isList || !isElement {
-		return false
-	}
-	last := -1
-	for i, item := range list {
-		if matchesElement(item, i, element) {
-			last = i
-		}
-	}
-	kept := make([]any, 0, len(list))
-	for i, item := range list {
-		if i == last || !matchesElement(item, i, element) {
-			kept = append(kept, item)
-		}
-	}
-	s.set(kept)
-	return len(kept) < len(list)
 }
 
 // triage separates conflicts from drift: a field that we had, or that is one of our marks, was taken from us, and replicas that were left

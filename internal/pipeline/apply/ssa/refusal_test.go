@@ -63,12 +63,6 @@ spec:
 			`{spec: {template: {spec: {containers: [{name: c, env: [{name: A, value: first}, {name: B}, {name: A, value: last}]}]}}}}`,
 			[]removal{{".spec.novel", "/spec/novel"}, {`.spec.template.spec.containers[name="c"].sparkle`, `/spec/template/spec/containers[name="c"]/sparkle`}},
 		},
-		"Duplicate": {
-			"of items of one key the last has effect",
-			`failed to create typed patch object (shop/a; apps/v1, Kind=Deployment): .spec.template.spec.containers[name="c"].env: duplicate entries for key [name="A"]`,
-			`{spec: {novel: 1, template: {spec: {containers: [{name: c, sparkle: true, env: [{name: B}, {name: A, value: last}]}]}}}}`,
-			[]removal{{Field: `.spec.template.spec.containers[name="c"].env[name="A"]`}},
-		},
 		"NotThere":  {"a path that is not in the object", "failed to create typed patch object (a; v1, Kind=X): .spec.other: field not declared in schema", "", nil},
 		"Elsewhere": {"a complaint about something else", `admission webhook denied: .spec.novel: field not declared in schema`, "", nil},
 	}
