@@ -96,6 +96,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !ok {
 		return nil
 	}
+	warnDropped(ctx, a)
 	kind := a.GetKind().GroupKind()
 	if text, inactive := p.inactive[kind]; inactive && a.GetOperation() == admission.Create {
 		warning.AddWarning(ctx, "", text)

@@ -37,7 +37,7 @@ func TestEachDroppedFieldIsActedOn(t *testing.T) {
 		"JobOwnLabels":      {retain.PruneJob, `{metadata: {labels: {batch.kubernetes.io/controller-uid: x}}}`, "metadata.labels", "they are those of the pod template by default"},
 		"DeploymentRevision": {retain.PruneDeployment, `{metadata: {annotations: {deployment.kubernetes.io/revision: x}}}`, "metadata.annotations",
 			"the controller in the member counts its own"},
-		"ServiceIP":       {retain.PruneService, `{spec: {clusterIP: x}}`, "spec.clusterIP", "the member allocates its own"},
+		"ServiceIP":       {retain.PruneService, `{spec: {clusterIP: x}}`, "spec.clusterIP", "the member allocates its own; admission warns of one that a user chose"},
 		"ServiceIPs":      {retain.PruneService, `{spec: {clusterIPs: [x]}}`, "spec.clusterIPs", "the member allocates its own"},
 		"ServiceFamilies": {retain.PruneService, `{spec: {ipFamilies: [x]}}`, "spec.ipFamilies", "carried if a user set it"},
 		"ServicePolicy":   {retain.PruneService, `{spec: {ipFamilyPolicy: x}}`, "spec.ipFamilyPolicy", "carried if a user set it"},
