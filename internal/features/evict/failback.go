@@ -39,7 +39,7 @@ func (p *pass) endReturns(ctx context.Context) error {
 		left := r.At.Add(p.Timeout).Sub(p.now)
 		scheduled := p.before.BindingStatus().SchedulerObservedGeneration >= p.before.GetGeneration()
 		chosen := eviction.IsTarget(p.before.BindingSpec(), r.Cluster)
-		back := scheduled && chosen && eviction.HealthOf(p.before, r.Cluster) == workv1alpha2.ResourceHealthy
+		back := scheduled && chosen && eviction.Arrived(p.before, r.Cluster)
 		if cluster == nil || !isReady(cluster) || back || left <= 0 && !chosen {
 			continue
 		}

@@ -123,13 +123,20 @@ func current(b workv1alpha2.Binding) bool {
 func healthyElsewhere(b workv1alpha2.Binding) (some, all bool) {
 	all = len(b.BindingSpec().Clusters) > 0 && current(b) && meta.IsStatusConditionTrue(b.BindingStatus().Conditions, workv1alpha2.Scheduled)
 	for _, target := range b.BindingSpec().Clusters {
-		if HealthOf(b, target.Name) == workv1alpha2.ResourceHealthy {
+		if Arrived(b, target.Name) {
 			some = true
 		} else {
 			all = false
 		}
 	}
 	return some, all
+}
+
+// Arrived returns whether there is nothing to wait for in a cluster: its copy is healthy, or applied and nothing reports a status of it, as of
+// many custom resources. Of such a copy the binding does not show whether its cluster can be reached; that is decided by its taints.
+func Arrived(b workv1alpha2.Binding, cluster string) bool {
+	item := itemOf(b, cluster)
+	return item != nil && (item.Health == workv1alpha2.ResourceHealthy || item.Health == workv1alpha2.ResourceUnknown && item.Applied && (item.Status == nil || string(item.Status.Raw) == "{}"))
 }
 
 // HealthOf is the health of the copy in a cluster; empty if nothing is reported.

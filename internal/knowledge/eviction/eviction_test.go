@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -126,7 +127,16 @@ func TestAssess(t *testing.T) {
 		"OneOfTwoHealthyInTime": {[]string{"b", "c"}, func(b *Binding) { report(b, "b", healthy) }, timeout, false, true, Expired, 0},
 		"NoneHealthy":           {[]string{"b"}, func(b *Binding) { report(b, "a", healthy); report(b, "b", unhealthy) }, timeout, false, false, LastCopy, 0},
 		"NoneHealthyFromDead":   {[]string{"b"}, func(b *Binding) { report(b, "a", unknown) }, timeout, false, false, LastCopy, 0},
-		"NoneHealthyNorThis":    {[]string{"b"}, func(b *Binding) { report(b, "a", unhealthy) }, timeout, false, true, Expired, 0},
+		"NothingReports": {[]string{"b"}, func(b *Binding) {
+			report(b, "a", unknown)
+			report(b, "b", unknown)
+			b.Status.AggregatedStatus[1].Applied = true
+		}, 0, false, true, Replaced, 0},
+		"NotKnownAnyMore": {[]string{"b"}, func(b *Binding) {
+			report(b, "b", unknown)
+			b.Status.AggregatedStatus[0].Applied, b.Status.AggregatedStatus[0].Status = true, &runtime.RawExtension{Raw: []byte(`{"replicas":1}`)}
+		}, timeout, false, false, LastCopy, 0},
+		"NoneHealthyNorThis": {[]string{"b"}, func(b *Binding) { report(b, "a", unhealthy) }, timeout, false, true, Expired, 0},
 		"OwnGracePeriod": {[]string{"b", "c"}, func(b *Binding) {
 			report(b, "b", healthy)
 			b.Spec.GracefulEvictionTasks[0].GracePeriodSeconds = ptr.To(int32(30))

@@ -426,6 +426,11 @@ func TestWhatIsWrongInAMemberIsNamed(t *testing.T) {
 			f.Binding.BindingStatus().SchedulerObservedGeneration = 3
 		},
 			"Binding waits: scheduled to m1 (3); its latest change is not scheduled yet"},
+		"the status cannot be written": {func(f *explain.Facts, _ *workv1alpha1.Work) {
+			f.StatusUnwritable = true
+			f.Binding.BindingStatus().AggregatedStatus[0].Status = &runtime.RawExtension{Raw: []byte(`{"phase":"Done"}`)}
+		}, "Status waits: " + explain.NoStatusSubresource},
+		"a kind without status": {func(f *explain.Facts, _ *workv1alpha1.Work) { f.StatusUnwritable = true }, "Nothing failed and nothing waits."},
 		"the status is unknown": {func(f *explain.Facts, _ *workv1alpha1.Work) {
 			f.Binding.BindingStatus().AggregatedStatus[0].Health = workv1alpha2.ResourceUnknown
 		}, "Status in m1 waits: applied, and its health is not known"},

@@ -3,10 +3,12 @@ package explain
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
@@ -126,7 +128,7 @@ func memberStep(t *Target, m workv1alpha1.ManifestStatus, needs []Right) Step {
 		step.Outcome = fleetv1alpha1.OutcomeWaiting
 	}
 	seen := meta.IsStatusConditionTrue(t.Work.Status.Conditions, workv1alpha1.WorkAvailable)
-	if (m.Health == workv1alpha1.ResourceUnknown || m.Health == "") && m.Status == nil && seen {
+	if (m.Health == workv1alpha1.ResourceUnknown || m.Health == "") && isBlank(m.Status) && seen {
 		step.Message = "the health is not known: nothing in the cluster has reported a status of the object"
 	}
 	for _, kind := range []string{workv1alpha1.WorkDegraded, workv1alpha1.WorkAvailable, workv1alpha1.WorkProgressing} {
@@ -236,9 +238,29 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxComplaint], "") + " …"
 }
 
+// NoStatusSubresource says why a template has no status although its copies have.
+const NoStatusSubresource = "The clusters report a status, which is in the binding. The template stays without: the definition of its kind has no subresource status. " +
+	"Add subresources: {status: {}} to the version of the definition"
+
+// HasStatus returns whether some cluster reports a status of its copy.
+func HasStatus(items []workv1alpha2.AggregatedStatusItem) bool {
+	return slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return !isBlank(i.Status) })
+}
+
+// isBlank returns whether a status has nothing in it.
+func isBlank(status *runtime.RawExtension) bool {
+	return status == nil || slices.Contains([]string{"", "{}", "null"}, string(status.Raw))
+}
+
 // statusSteps returns what was aggregated.
-func statusSteps(b workv1alpha2.Binding) []Step {
+func statusSteps(f *Facts) []Step {
+	b := f.Binding
 	var steps []Step
+	if f.StatusUnwritable && HasStatus(b.BindingStatus().AggregatedStatus) {
+		step := done(fleetv1alpha1.StageStatus, NoStatusSubresource, rightOf(b))
+		step.Actor, step.Outcome, step.Reason = actorAggregate, fleetv1alpha1.OutcomeWaiting, "NoStatusSubresource"
+		steps = append(steps, step)
+	}
 	for _, item := range b.BindingStatus().AggregatedStatus {
 		step := done(fleetv1alpha1.StageStatus, "applied", rightOf(b))
 		step.Cluster, step.Actor, step.Reason = item.ClusterName, actorAggregate, string(item.Health)

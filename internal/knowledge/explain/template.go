@@ -51,6 +51,8 @@ type Facts struct {
 	NextTry time.Time
 	// Targets are the clusters that are to have the object, in order.
 	Targets []Target
+	// StatusUnwritable is true if objects of the kind have no subresource status on the control plane.
+	StatusUnwritable bool
 }
 
 // Candidate is a cluster as the scheduler evaluates it.
@@ -103,7 +105,7 @@ func Template(f Facts) []Step {
 		steps = append(steps, overrideSteps(f.Binding, t)...)
 		steps = append(steps, workSteps(f.Binding, t)...)
 	}
-	return append(steps, statusSteps(f.Binding)...)
+	return append(steps, statusSteps(&f)...)
 }
 
 func done(stage fleetv1alpha1.ExplanationStage, message string, needs ...Right) Step {

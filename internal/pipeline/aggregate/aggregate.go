@@ -28,6 +28,7 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 	"github.com/flagship-k8s/flagship/internal/knowledge/conversion"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/knowledge/explain"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 	"github.com/flagship-k8s/flagship/internal/knowledge/reports"
 )
@@ -242,6 +243,14 @@ func (a *aggregator) publishCut(binding workv1alpha2.Binding, summary Summary) {
 	}
 }
 
+// publishUnwritable says why the template of a kind stays without the status that clusters report. An ordinary update could write it, and would
+// count as a change of the template by a user: its generation grows, and what ran to its end would run again.
+func (a *aggregator) publishUnwritable(binding workv1alpha2.Binding, summary Summary) {
+	if explain.HasStatus(summary.Items) {
+		a.warn(binding, explain.NoStatusSubresource)
+	}
+}
+
 // changes is how a summary differs from the status of a binding.
 type changes struct {
 	items bool
@@ -324,7 +333,11 @@ func (a *aggregator) updateTemplate(ctx context.Context, binding workv1alpha2.Bi
 	resource := binding.BindingSpec().Resource
 	version := "version " + resource.ResourceVersion
 	gvk := resource.GroupVersionKind()
-	if !a.templates.HasStatus(gvk) || !a.statuses.Supports(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
+	if !a.statuses.Supports(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
+		return version, nil
+	}
+	if !a.templates.HasStatus(gvk) {
+		a.publishUnwritable(binding, summary)
 		return version, nil
 	}
 	if its, err := a.speaksFor(ctx, binding); err != nil || !its {

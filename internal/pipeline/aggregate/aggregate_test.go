@@ -360,6 +360,29 @@ func TestKindsWithoutStatusAreNotRead(t *testing.T) {
 	if s.templates.reads > 0 {
 		t.Errorf("the template was read %d times", s.templates.reads)
 	}
+	if slices.ContainsFunc(s.events, func(e string) bool { return strings.HasPrefix(e, "Warning") }) {
+		t.Errorf("no cluster reports a status, and the events are %q", s.events)
+	}
+}
+
+// TestAStatusThatCannotBeWrittenIsNamed: the definition has no subresource for it.
+func TestAStatusThatCannotBeWrittenIsNamed(t *testing.T) {
+	b := binding()
+	b.Spec.Resource.Kind = "Workflow"
+	done := []workOption{appliedAt(1), reporting(`{"phase":"Succeeded"}`, workv1alpha1.ResourceHealthy)}
+	s := newFixture(t, b, work("a", done...), work("b", done...))
+	s.reconcile()
+	s.expectWrites("a kind without the subresource", "binding")
+	if !slices.ContainsFunc(s.events, func(e string) bool {
+		return strings.Contains(e, "AggregateStatusFailed") && strings.Contains(e, "has no subresource status")
+	}) {
+		t.Errorf("the events are %q", s.events)
+	}
+	s.events = nil
+	s.reconcile()
+	if len(s.events) > 0 {
+		t.Errorf("nothing changed, and the events are %q", s.events)
+	}
 }
 
 func TestAConflictIsTriedAgain(t *testing.T) {

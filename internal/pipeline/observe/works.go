@@ -323,7 +323,7 @@ func (w *Works) interpretOrPanic(ctx context.Context, work *workv1alpha1.Work, s
 		return nil
 	})
 	if err != nil {
-		f = finding{observed: s, health: workv1alpha1.ResourceUnknown, status: statusBefore(work, s.id), finished: finishedBefore(work, s)}
+		f = finding{observed: s, health: workv1alpha1.ResourceUnknown, unanswered: true, status: statusBefore(work, s.id), finished: finishedBefore(work, s)}
 		w.publishFailure(work, events.InterpretHealthFailed, s, err)
 	}
 	return f, err
@@ -338,6 +338,7 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	}
 	obj, err := w.conversion.From(ctx, s.object)
 	if err != nil {
+		f.unanswered = true
 		f.status, f.finished = statusBefore(work, s.id), cmp.Or(w.ended(ctx, work, s, s.object), finishedBefore(work, s))
 		w.publishFailure(work, events.ReflectStatusFailed, s, err)
 		return f
@@ -353,6 +354,7 @@ func (w *Works) interpret(ctx context.Context, work *workv1alpha1.Work, s observ
 	health, err := w.interpreter.Health(ctx, obj)
 	if err != nil {
 		w.publishFailure(work, events.InterpretHealthFailed, s, err)
+		f.unanswered = true
 		return f
 	}
 	f.health = workv1alpha1.ResourceHealth(health)
@@ -393,10 +395,10 @@ func (w *Works) reflect(ctx context.Context, s observed, obj *unstructured.Unstr
 	return status, unapplied, err
 }
 
-// interpretAgain is when to interpret an object again whose health is not known: a webhook may be back.
+// interpretAgain is when to interpret an object again whose health could not be judged: a webhook may be back.
 const interpretAgain = 30 * time.Second
 
-func unanswered(f finding) bool { return f.object != nil && f.health == workv1alpha1.ResourceUnknown }
+func unanswered(f finding) bool { return f.unanswered }
 
 func (w *Works) publishFailure(work *workv1alpha1.Work, reason string, s observed, err error) {
 	w.events.Publish(events.Warning(events.Work(work), reason, fmt.Sprintf("%s: %v", s.name(), err)))

@@ -18,6 +18,8 @@ type finding struct {
 	// unapplied is the status as long as the Work is not applied, nil for the same one.
 	unapplied *runtime.RawExtension
 	health    workv1alpha1.ResourceHealth
+	// unanswered is true if the object exists and its health could not be judged.
+	unanswered bool
 	// finished is the run that the object ended, and removed whether it is gone since: it is not missing then.
 	finished string
 	removed  bool

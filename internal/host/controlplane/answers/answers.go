@@ -34,6 +34,7 @@ const maxClusters = 100
 // Templates is the store of templates as this package uses it; *hubstore.Store is one.
 type Templates interface {
 	Kinds() []hubstore.Kind
+	HasStatus(schema.GroupVersionKind) bool
 	OtherVersions(schema.GroupVersionKind) []string
 	Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool)
 	Stays(hubstore.Ref, metav1.Object) string
@@ -111,7 +112,7 @@ func forbidden(group, resource, name string) error {
 // template explains a template.
 func (a *Answerer) template(ctx context.Context, ref hubstore.Ref, template *unstructured.Unstructured, spec *fleetv1alpha1.ExplanationSpec, author user.Info, may func(explain.Right) bool) (fleetv1alpha1.ExplanationStatus, error) {
 	status := fleetv1alpha1.ExplanationStatus{Object: explain.IdentityOf(template)}
-	facts := explain.Facts{Template: template, Stays: a.Templates.Stays(ref, template)}
+	facts := explain.Facts{Template: template, Stays: a.Templates.Stays(ref, template), StatusUnwritable: !a.Templates.HasStatus(ref.GroupVersionKind)}
 	if err := a.policies(ctx, ref, &facts); err != nil {
 		return status, err
 	}

@@ -80,6 +80,7 @@ func (s store) Kinds() []hubstore.Kind                       { return []hubstore
 func (store) OtherVersions(schema.GroupVersionKind) []string { return nil }
 func (store) Stays(hubstore.Ref, metav1.Object) string       { return "" }
 
+func (store) HasStatus(schema.GroupVersionKind) bool { return true }
 func (store) Meta(hubstore.Ref) (*metav1.PartialObjectMetadata, bool) {
 	return nil, false
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret/builtin/fields"
@@ -127,18 +128,41 @@ func healthOfDefinition(obj *unstructured.Unstructured) bool {
 		conditions["Terminating"].Status != "True"
 }
 
-// healthByConvention is the rule for a kind without one: what most controllers report, which is the observed generation, and the
-// conditions Ready, Available, Stalled and Reconciling. An object that reports none of these is healthy.
+// healthByConvention is the rule for a kind of the API server without one of its own: many have no status, so that an object without any is
+// healthy.
 func healthByConvention(obj *unstructured.Unstructured) bool {
-	generation := obj.GetGeneration()
+	return conventional(obj) != workv1alpha2.ResourceUnhealthy
+}
+
+// healthOfOther is the rule for a kind that the interpreter does not know. Of a custom resource that nothing has touched nothing is known.
+func healthOfOther(_ context.Context, obj *unstructured.Unstructured) (workv1alpha2.ResourceHealth, error) {
+	status, _ := obj.Object["status"].(map[string]any)
+	health := conventional(obj)
+	if health == workv1alpha2.ResourceUnknown && (len(status) > 0 || scheme.Scheme.Recognizes(obj.GroupVersionKind())) {
+		return workv1alpha2.ResourceHealthy, nil // its controller says nothing bad, or it has none
+	}
+	return health, nil
+}
+
+// conventional reads what most controllers report: the observed generation, and the conditions Ready, Available, Stalled and Reconciling. An
+// object that reports none of these is Unknown.
+func conventional(obj *unstructured.Unstructured) workv1alpha2.ResourceHealth {
+	health, generation := workv1alpha2.ResourceUnknown, obj.GetGeneration()
 	observed, reported, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "observedGeneration")
-	if number, ok := fields.Int64(observed); reported && ok && number < generation {
-		return false
+	if number, ok := fields.Int64(observed); reported && ok {
+		if number < generation {
+			return workv1alpha2.ResourceUnhealthy
+		}
+		health = workv1alpha2.ResourceHealthy
 	}
 	conditions := fields.Conditions(obj)
 	for _, bad := range []string{"Stalled", "Reconciling"} {
-		if conditions[bad].Status == "True" {
-			return false
+		condition, ok := conditions[bad]
+		if condition.Status == "True" {
+			return workv1alpha2.ResourceUnhealthy
+		}
+		if ok {
+			health = workv1alpha2.ResourceHealthy
 		}
 	}
 	for _, good := range []string{"Ready", "Available"} {
@@ -147,8 +171,9 @@ func healthByConvention(obj *unstructured.Unstructured) bool {
 			continue
 		}
 		if condition.Status != "True" || condition.Stale(generation) {
-			return false
+			return workv1alpha2.ResourceUnhealthy
 		}
+		health = workv1alpha2.ResourceHealthy
 	}
-	return true
+	return health
 }

@@ -20,7 +20,7 @@ func reflectWhole(_ context.Context, obj *unstructured.Unstructured) (*runtime.R
 
 func reflectDeployment(_ context.Context, obj *unstructured.Unstructured) (*runtime.RawExtension, error) {
 	status := pick(obj, "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
-		"unavailableReplicas")
+		"unavailableReplicas", "terminatingReplicas")
 	if status == nil {
 		return nil, nil
 	}

@@ -62,7 +62,10 @@ func TestHealth(t *testing.T) {
 		"definition with a taken name":      {"apiextensions.k8s.io/v1/CustomResourceDefinition", "{status: {conditions: [{type: Established, status: 'True'}, {type: NamesAccepted, status: 'False'}]}}", false},
 		"definition going away":             {"apiextensions.k8s.io/v1/CustomResourceDefinition", "{status: {conditions: [{type: Established, status: 'True'}, {type: Terminating, status: 'True'}]}}", false},
 		"config map":                        {"v1/ConfigMap", "{}", true},
-		"other kind without status":         {"example.com/v1/Thing", "{metadata: {generation: 3}}", true},
+		"cluster role":                      {"rbac.authorization.k8s.io/v1/ClusterRole", "{}", true},
+		"service export":                    {"multicluster.x-k8s.io/v1alpha1/ServiceExport", "{}", true},
+		"other kind not reconciling":        {"example.com/v1/Thing", "{status: {conditions: [{type: Reconciling, status: 'False'}]}}", true},
+		"other kind with a phase":           {"example.com/v1/Thing", "{status: {phase: Sunny}}", true},
 		"other kind ready":                  {"example.com/v1/Thing", "{status: {conditions: [{type: Ready, status: 'True'}]}}", true},
 		"other kind not ready":              {"example.com/v1/Thing", "{status: {conditions: [{type: Ready, status: 'False'}]}}", false},
 		"other kind not ready yet":          {"example.com/v1/Thing", "{status: {conditions: [{type: Ready, status: 'Unknown'}]}}", false},
@@ -87,6 +90,16 @@ func TestHealth(t *testing.T) {
 				t.Errorf("got %s, %v; want %s", got, err, want)
 			}
 		})
+	}
+}
+
+// TestHealthOfWhatNothingReports: a custom resource that no controller has touched may be anything.
+func TestHealthOfWhatNothingReports(t *testing.T) {
+	for _, object := range []string{"{metadata: {generation: 3}, spec: {replicas: 2}}", "{status: {}}", "{status: null}"} {
+		got, err := newInterpreter().Health(context.Background(), ofKind(t, "example.com/v1/Thing", object))
+		if err != nil || got != workv1alpha2.ResourceUnknown {
+			t.Errorf("%s: got %s, %v; want Unknown", object, got, err)
+		}
 	}
 }
 
@@ -115,7 +128,7 @@ func TestReflect(t *testing.T) {
 		},
 		"job": {
 			"batch/v1/Job", "{status: {active: 1, succeeded: 2, failed: 3, conditions: [], startTime: x, completionTime: y, ready: 1}}",
-			"{active: 1, succeeded: 2, failed: 3, conditions: [], startTime: x, completionTime: y}",
+			"{active: 1, ready: 1, succeeded: 2, failed: 3, conditions: [], startTime: x, completionTime: y}",
 		},
 		"balancer": {
 			"v1/Service", "{spec: {type: LoadBalancer}, status: {conditions: [], loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "{loadBalancer: {ingress: [{ip: 1.2.3.4}]}}",

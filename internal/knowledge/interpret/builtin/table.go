@@ -23,7 +23,7 @@ var _ interpret.Layer = (*Layer)(nil)
 // New returns the built-in layer. The clock dates the conditions that aggregation sets on templates.
 func New(clk clock.PassiveClock) *Layer {
 	a := aggregate.Aggregation{Clock: clk}
-	l := &Layer{kinds: podKinds(a), other: &interpret.Operations{}}
+	l := &Layer{kinds: podKinds(a), other: &interpret.Operations{Health: healthOfOther}}
 	maps.Copy(l.kinds, otherKinds(a))
 	complete(l.other)
 	for _, operations := range l.kinds {
@@ -63,7 +63,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 		},
 		{Group: "apps", Version: "v1", Kind: "ReplicaSet"}: {
 			Replicas: templateReplicas, Revise: reviseField("replicas"),
-			Reflect: reflectCounters(false, "observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+			Reflect: reflectCounters(false, "observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas"),
 			Health:  judge(healthOfReplicaSet), Aggregate: a.ReplicaSet,
 			Prune:        retain.Prune(retain.PruneReplicaSet),
 			Dependencies: dependencies.Template,
@@ -84,7 +84,7 @@ func podKinds(a aggregate.Aggregation) map[schema.GroupVersionKind]*interpret.Op
 		},
 		{Group: "batch", Version: "v1", Kind: "Job"}: {
 			Replicas: jobReplicas, Revise: reviseField("parallelism"),
-			Reflect: reflectFields("active", "succeeded", "failed", "conditions", "startTime", "completionTime", "completedIndexes", "failedIndexes"),
+			Reflect: reflectFields("active", "ready", "terminating", "succeeded", "failed", "conditions", "startTime", "completionTime", "completedIndexes", "failedIndexes"),
 			Health:  judge(healthOfJob), Finished: when(jobFinished), Aggregate: a.Job,
 			Prune: retain.Prune(retain.PruneJob), Retain: retain.Retain(retain.Job), Dependencies: dependencies.Template,
 		},

@@ -239,3 +239,16 @@ func TestErrorsNameCustomizationAndLine(t *testing.T) {
 	wantError(t, err, "customization c")
 	wantError(t, err, ":2:")
 }
+
+// TestLargeIntegers: what a script passes on has all of its digits, and what it makes is an integer.
+func TestLargeIntegers(t *testing.T) {
+	i := interpreter("ReflectStatus", "function ReflectStatus(obj) return {a = obj.status.a, b = obj.status.b, list = obj.status.list, made = 2^60, small = obj.status.small + 1, half = 0.5} end")
+	got, err := i.Reflect(context.Background(), thing(t, "{status: {a: 9223372036854775807, b: -9007199254740993, list: [1234567890123456789], small: 1}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"a":9223372036854775807,"b":-9007199254740993,"half":0.5,"list":[1234567890123456789],"made":1152921504606846976,"small":2}`
+	if string(got.Raw) != want {
+		t.Errorf("got %s, want %s", got.Raw, want)
+	}
+}

@@ -267,10 +267,20 @@ func isHealthy(work *workv1alpha1.Work) bool {
 	progressing := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkProgressing)
 	if work.DeletionTimestamp != nil || isTrue(work.Spec.SuspendDispatching) ||
 		applied == nil || applied.Status != "True" || applied.ObservedGeneration < work.Generation ||
-		progressing == nil || progressing.Status != "False" || progressing.ObservedGeneration < work.Generation {
+		progressing == nil || progressing.ObservedGeneration < work.Generation {
+		return false
+	}
+	// What nothing reports about never ends its rollout: there is nothing to wait for, as long as the member shows that it has it.
+	silent := func(s workv1alpha1.ManifestStatus) bool { return isSilent(work, s) }
+	if progressing.Status != "False" && !slices.ContainsFunc(work.Status.ManifestStatuses, silent) {
 		return false
 	}
 	return len(work.Status.ManifestStatuses) > 0 && !slices.ContainsFunc(work.Status.ManifestStatuses, func(s workv1alpha1.ManifestStatus) bool {
-		return s.Health != workv1alpha1.ResourceHealthy
+		return s.Health != workv1alpha1.ResourceHealthy && !silent(s)
 	})
+}
+
+// isSilent returns whether the member has an object, and nothing there reports a status of it.
+func isSilent(work *workv1alpha1.Work, s workv1alpha1.ManifestStatus) bool {
+	return s.Health == workv1alpha1.ResourceUnknown && (s.Status == nil || string(s.Status.Raw) == "{}") && meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkAvailable)
 }

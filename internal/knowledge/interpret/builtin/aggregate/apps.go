@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
@@ -40,6 +41,7 @@ func (a Aggregation) ReplicaSet(_ context.Context, template *unstructured.Unstru
 		for i := range list {
 			status := &list[i].status.ReplicaSetStatus
 			status.AvailableReplicas = min(status.AvailableReplicas, status.ReadyReplicas)
+			sum.TerminatingReplicas = plus(sum.TerminatingReplicas, status.TerminatingReplicas)
 			addCounters(&sum, status, "Replicas", "FullyLabeledReplicas", "ReadyReplicas", "AvailableReplicas")
 		}
 		sum.ObservedGeneration = observedGeneration(template, list)
@@ -103,6 +105,14 @@ func addUp[R any](a Aggregation, template *unstructured.Unstructured, items []wo
 	}
 	a.setConditions(template, status, verdicts...)
 	return interpret.WithStatus(template, status), nil
+}
+
+// plus adds a counter that only newer members report.
+func plus(sum, count *int32) *int32 {
+	if count == nil {
+		return sum
+	}
+	return new(int32(reports.Sum(int64(ptr.Deref(sum, 0)), int64(*count))))
 }
 
 // addCounters adds the counters of a status, which are its fields of type int32, to sum. Parts are those that count some of the first

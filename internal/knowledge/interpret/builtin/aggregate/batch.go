@@ -3,6 +3,7 @@ package aggregate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func (a Aggregation) Job(_ context.Context, template *unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
-	verdicts := append([]verdict{currency(list)}, finishJob(sum, list)...)
+	verdicts := slices.Concat([]verdict{currency(list)}, suspension(template, list), finishJob(template, sum, list))
 	complete := find(verdicts, string(batchv1.JobComplete)) != nil
 	if !complete {
 		sum.CompletionTime = nil
@@ -63,6 +64,13 @@ func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []rep
 		sum.CompletionTime = later(sum.CompletionTime, reports.Past(status.CompletionTime, now))
 	}
 	sum.Active = int32(active)
+	for i := range list {
+		sum.Ready = plus(sum.Ready, list[i].status.Ready)
+		sum.Terminating = plus(sum.Terminating, list[i].status.Terminating)
+	}
+	if sum.Ready != nil {
+		*sum.Ready = min(*sum.Ready, sum.Active) // an API server refuses more
+	}
 	sum.Succeeded = int32(max(succeeded, reports.Counter(fields.StatusNumber(template, "succeeded"))))
 	sum.Failed = int32(max(failed, reports.Counter(fields.StatusNumber(template, "failed"))))
 	if mode, _, _ := unstructured.NestedString(template.Object, "spec", "completionMode"); mode == string(batchv1.IndexedCompletion) && len(list) == 1 {
@@ -82,21 +90,24 @@ func (a Aggregation) jobCounters(template *unstructured.Unstructured, list []rep
 
 // finishJob returns the conditions of all reports: one failed copy fails the Job, and all of them complete it. An API server
 // requires the reason to finish along with the end.
-func finishJob(sum *batchv1.JobStatus, list []report[batchv1.JobStatus]) []verdict {
-	failed := clustersOf(list, reportsJob(batchv1.JobFailed))
+func finishJob(template *unstructured.Unstructured, sum *batchv1.JobStatus, list []report[batchv1.JobStatus]) []verdict {
+	failed, failing := clustersOf(list, reportsJob(batchv1.JobFailed)), clustersOf(list, reportsJob(batchv1.JobFailureTarget))
 	complete := clustersOf(list, reportsJob(batchv1.JobComplete))
 	enough := clustersOf(list, reportsJob(batchv1.JobSuccessCriteriaMet))
 	stamp := []string{"lastProbeTime"}
 	switch {
 	case len(failed) > 0:
-		sum.Active = 0
-		message := "Job has failed in clusters: " + strings.Join(failed, ", ")
+		endPods(sum)
+		message := "Job has failed in clusters: " + strings.Join(failed, ", ") + causes(list, batchv1.JobFailed)
 		return []verdict{
 			{kind: string(batchv1.JobFailureTarget), status: "True", reason: "JobFailed", message: message, stamp: stamp},
 			{kind: string(batchv1.JobFailed), status: "True", reason: "JobFailed", message: message, stamp: stamp},
 		}
+	case len(failing) > 0 && fields.Conditions(template)[string(batchv1.JobSuccessCriteriaMet)].Status != "True": // it cannot have both
+		message := "Job is about to fail in clusters: " + strings.Join(failing, ", ") + causes(list, batchv1.JobFailureTarget)
+		return []verdict{{kind: string(batchv1.JobFailureTarget), status: "True", reason: "JobFailed", message: message, stamp: stamp}}
 	case len(complete) == len(list):
-		sum.Active = 0
+		endPods(sum)
 		message := "Job has completed in every cluster."
 		return []verdict{
 			{kind: string(batchv1.JobSuccessCriteriaMet), status: "True", reason: "Completed", message: message, stamp: stamp},
@@ -110,6 +121,48 @@ func finishJob(sum *batchv1.JobStatus, list []report[batchv1.JobStatus]) []verdi
 	default:
 		return nil
 	}
+}
+
+// endPods: an API server refuses pods of a Job that has ended.
+func endPods(sum *batchv1.JobStatus) {
+	sum.Active, sum.Terminating = 0, nil
+	if sum.Ready != nil {
+		sum.Ready = new(int32)
+	}
+}
+
+// suspension is the condition Suspended: true while no copy that has not ended runs, false after that.
+func suspension(template *unstructured.Unstructured, list []report[batchv1.JobStatus]) []verdict {
+	suspended := clustersOf(list, reportsJob(batchv1.JobSuspended))
+	running := clustersOf(list, func(r *report[batchv1.JobStatus]) bool {
+		return !reportsJob(batchv1.JobSuspended)(r) && !reportsJob(batchv1.JobComplete)(r) && !reportsJob(batchv1.JobFailed)(r)
+	})
+	_, before := fields.Conditions(template)[string(batchv1.JobSuspended)]
+	v := verdict{kind: string(batchv1.JobSuspended), stamp: []string{"lastProbeTime"}}
+	switch {
+	case len(suspended) > 0 && len(running) == 0:
+		v.status, v.reason, v.message = "True", "JobSuspended", "Job is suspended in clusters: "+strings.Join(suspended, ", ")
+	case len(suspended) > 0:
+		v.status, v.reason, v.message = "False", "PartlySuspended", "Job is suspended in clusters: "+strings.Join(suspended, ", ")
+	case before:
+		v.status, v.reason, v.message = "False", "JobResumed", "Job is resumed in every cluster."
+	default:
+		return nil
+	}
+	return []verdict{v}
+}
+
+// causes are the reasons and messages of a condition by cluster, of the first clusters that have it.
+func causes(list []report[batchv1.JobStatus], kind batchv1.JobConditionType) string {
+	var found []string
+	for i := range list {
+		for _, c := range list[i].status.Conditions {
+			if c.Type == kind && c.Status == corev1.ConditionTrue && c.Reason+c.Message != "" && len(found) < maxCauses {
+				found = append(found, cause(list[i].cluster, c.Reason, c.Message))
+			}
+		}
+	}
+	return joined(found)
 }
 
 func reportsJob(kind batchv1.JobConditionType) func(*report[batchv1.JobStatus]) bool {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // verdict is a condition to set on a template, or to remove from it if the status is empty.
@@ -96,4 +97,25 @@ func currency[S any](list []report[S]) verdict {
 	return verdict{
 		kind: workv1alpha2.StatusCurrent, status: "False", reason: workv1alpha2.ClusterStatusUnknownReason, message: strings.Join(messages, ". "),
 	}
+}
+
+const (
+	// maxCauses is how many clusters a condition has the reason of.
+	maxCauses = 5
+	// maxCauseBytes is how much of a message of a member is kept.
+	maxCauseBytes = 256
+)
+
+// cause is what one cluster reports as the reason of a condition.
+func cause(cluster, reason, message string) string {
+	text := strings.TrimSuffix(strings.TrimPrefix(reason+": "+message, ": "), ": ")
+	return strings.TrimSuffix(cluster+": "+bounds.Cut(text, maxCauseBytes), ": ")
+}
+
+// joined ends a message with the causes.
+func joined(causes []string) string {
+	if len(causes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(causes, "; ") + ")"
 }

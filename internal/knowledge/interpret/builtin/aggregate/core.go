@@ -13,8 +13,13 @@ import (
 	"github.com/flagship-k8s/flagship/internal/knowledge/interpret"
 )
 
+// failedPhase is a phase of Pods and of PersistentVolumes.
+const failedPhase = "Failed"
+
 type phaseReport struct {
-	Phase string `json:"phase"`
+	Phase   string `json:"phase"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
 // worst returns the first phase of the order that some report has. A cluster that has not reported counts with the phase missing.
@@ -44,7 +49,28 @@ func phase(template *unstructured.Unstructured, items []workv1alpha2.AggregatedS
 	}
 	status := statusCopy(template)
 	status["phase"] = result
+	explainFailure(status, list)
 	return interpret.WithStatus(template, status), nil
+}
+
+// explainFailure writes why a copy failed, and in which cluster.
+func explainFailure(status map[string]any, list []report[phaseReport]) {
+	delete(status, "reason")
+	delete(status, "message")
+	if status["phase"] != failedPhase {
+		return
+	}
+	for i := range list {
+		r := &list[i]
+		if r.status.Phase != failedPhase || r.status.Reason+r.status.Message == "" {
+			continue
+		}
+		if r.status.Reason != "" {
+			status["reason"] = bounds.Cut(r.status.Reason, maxCauseBytes)
+		}
+		status["message"] = cause(r.cluster, "", r.status.Message)
+		return
+	}
 }
 
 // Claim is lost if one copy is, and bound if all are.

@@ -77,10 +77,11 @@ func (a Aggregation) Deployment(_ context.Context, template *unstructured.Unstru
 		for i := range list {
 			status := &list[i].status.DeploymentStatus
 			status.AvailableReplicas = min(status.AvailableReplicas, status.ReadyReplicas)
+			sum.TerminatingReplicas = plus(sum.TerminatingReplicas, status.TerminatingReplicas)
 			addCounters(&sum, status, "Replicas", "UpdatedReplicas", "ReadyReplicas", "AvailableReplicas")
 		}
 		sum.ObservedGeneration = deploymentGeneration(template, list)
-		return []verdict{deploymentAvailable(template, list), deploymentProgressing(template, list)}
+		return []verdict{deploymentAvailable(template, list), deploymentProgressing(template, list), deploymentFailure(list)}
 	})
 }
 
@@ -113,6 +114,26 @@ func deploymentAvailable(template *unstructured.Unstructured, list []report[depl
 	default:
 		v.status, v.reason = "True", reasonAvailable
 		v.message = "Deployment has minimum availability in every cluster."
+	}
+	return v
+}
+
+// deploymentFailure is the condition that pods cannot be created: in which clusters, and why. It goes with the last of them.
+func deploymentFailure(list []report[deploymentReport]) verdict {
+	v := verdict{kind: string(appsv1.DeploymentReplicaFailure), stamp: []string{"lastUpdateTime"}}
+	var clusters, causes []string
+	for i := range list {
+		c := list[i].status.condition(appsv1.DeploymentReplicaFailure)
+		if c == nil || c.Status != "True" {
+			continue
+		}
+		clusters = append(clusters, list[i].cluster)
+		if c.Reason+c.Message != "" && len(causes) < maxCauses {
+			causes = append(causes, cause(list[i].cluster, c.Reason, c.Message))
+		}
+	}
+	if len(clusters) > 0 {
+		v.status, v.reason, v.message = "True", "FailedCreate", "Pods cannot be created in clusters: "+strings.Join(clusters, ", ")+joined(causes)
 	}
 	return v
 }

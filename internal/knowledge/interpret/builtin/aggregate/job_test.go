@@ -1,6 +1,8 @@
 package aggregate_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +24,8 @@ const (
 	running      = "active: 1, failed: 1, startTime: '2026-05-01T10:00:00Z'"
 	broken       = "failed: 3, startTime: '2026-05-01T10:00:00Z', conditions: [{type: Failed, status: 'True', reason: BackoffLimitExceeded}]"
 	enough       = "active: 1, startTime: '2026-05-01T10:00:00Z', conditions: [{type: SuccessCriteriaMet, status: 'True'}]"
+	failing      = "active: 1, ready: 1, terminating: 1, startTime: '2026-05-01T10:00:00Z', conditions: [{type: FailureTarget, status: 'True', reason: PodFailurePolicy, message: exit code 3}]"
+	suspended    = "conditions: [{type: Suspended, status: 'True', reason: JobSuspended}]"
 	stopped      = "conditions: [{type: Failed, status: 'True'}]"
 )
 
@@ -50,6 +54,15 @@ func TestAggregateJobs(t *testing.T) {
 		},
 		"one failed, one complete": {
 			"", []string{broken, complete}, "FailureTarget Failed", "2026-05-01T10:00:00Z", "", 0, 3, 1,
+		},
+		"one about to fail": {
+			"", []string{failing, running}, "FailureTarget", "2026-05-01T10:00:00Z", "", 2, 1, 0,
+		},
+		"suspended": {
+			"", []string{suspended, suspended}, "Suspended", "", "", 0, 0, 0,
+		},
+		"one suspended, one complete": {
+			"", []string{suspended, complete}, "Suspended", "2026-05-01T10:00:00Z", "", 0, 0, 1,
 		},
 		"failed before it started": {
 			"", []string{stopped}, "FailureTarget Failed", "2026-05-01T12:00:00Z", "", 0, 0, 0,
@@ -94,12 +107,44 @@ func TestAggregateJobs(t *testing.T) {
 			acceptedByServer(t, template, got)
 		})
 	}
+	t.Run("what a cluster says is kept with its name", func(t *testing.T) {
+		template := ofKind(t, "batch/v1/Job", "{metadata: {name: work, namespace: shop, resourceVersion: '1'}, spec: {parallelism: 2, completions: 4, template: {spec: {containers: []}}}}")
+		for want, items := range map[string][]string{
+			"FailureTarget True JobFailed: Job has failed in clusters: m1 (m1: BackoffLimitExceeded)":                {broken, running},
+			"FailureTarget True JobFailed: Job is about to fail in clusters: m2 (m2: PodFailurePolicy: exit code 3)": {running, failing},
+			"Suspended True JobSuspended: Job is suspended in clusters: m1":                                          {suspended, complete},
+			"Suspended False PartlySuspended: Job is suspended in clusters: m1":                                      {suspended, running},
+		} {
+			expectCondition(t, aggregate(t, template, clusters(t, items)...), want)
+		}
+		resumed := aggregate(t, aggregate(t, template, clusters(t, []string{suspended})...), clusters(t, []string{running})...)
+		expectCondition(t, resumed, "Suspended False JobResumed: Job is resumed in every cluster.")
+		ends := aggregate(t, template, clusters(t, []string{broken, failing})...)
+		if ready, terminating := number(ends, "status", "ready"), number(ends, "status", "terminating"); ready+terminating != 0 {
+			t.Errorf("a Job that has failed has %d ready and %d terminating pods", ready, terminating)
+		}
+		acceptedByServer(t, template, ends)
+	})
 	t.Run("a finished job never changes", func(t *testing.T) {
 		template := ofKind(t, "batch/v1/Job", "{status: {failed: 1, conditions: [{type: Failed, status: 'True'}]}}")
 		if got := aggregate(t, template, clusters(t, []string{complete})...); got != template {
 			t.Errorf("got %v", got.Object["status"])
 		}
 	})
+}
+
+// expectCondition expects a condition of a template, as "type status reason: message".
+func expectCondition(t *testing.T, obj *unstructured.Unstructured, want string) {
+	t.Helper()
+	list, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	var found []string
+	for _, entry := range list {
+		c := entry.(map[string]any)
+		found = append(found, fmt.Sprintf("%v %v %v: %v", c["type"], c["status"], c["reason"], c["message"]))
+	}
+	if !slices.Contains(found, want) {
+		t.Errorf("no condition is %q:\n%s", want, strings.Join(found, "\n"))
+	}
 }
 
 func acceptedByServer(t *testing.T, before, after *unstructured.Unstructured) {

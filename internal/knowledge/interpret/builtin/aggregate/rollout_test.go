@@ -271,3 +271,29 @@ func number(obj *unstructured.Unstructured, path ...string) int64 {
 	value, _, _ := unstructured.NestedInt64(obj.Object, path...)
 	return value
 }
+
+// TestAFailureInOneClusterIsNamed: the other clusters do not hide it, and it goes when it is over.
+func TestAFailureInOneClusterIsNamed(t *testing.T) {
+	const fine, refused = "{replicas: 1}", "{replicas: 0, conditions: [{type: ReplicaFailure, status: 'True', reason: FailedCreate, message: 'exceeded quota: q'}]}"
+	template := ofKind(t, "apps/v1/Deployment", "{metadata: {generation: 1}, spec: {replicas: 2}}")
+	failed := aggregate(t, template, item(t, "a", fine), item(t, "b", refused))
+	expectCondition(t, failed, "ReplicaFailure True FailedCreate: Pods cannot be created in clusters: b (b: FailedCreate: exceeded quota: q)")
+	over := aggregate(t, failed, item(t, "a", fine), item(t, "b", fine))
+	list, _, _ := unstructured.NestedSlice(over.Object, "status", "conditions")
+	for _, entry := range list {
+		if entry.(map[string]any)["type"] == "ReplicaFailure" {
+			t.Errorf("the failure is over, and the condition is %v", entry)
+		}
+	}
+	pod := ofKind(t, "v1/Pod", "{}")
+	evicted := aggregate(t, pod, item(t, "a", "{phase: Running}"), item(t, "b", "{phase: Failed, reason: Evicted, message: low on memory}"))
+	for field, want := range map[string]string{"phase": "Failed", "reason": "Evicted", "message": "b: low on memory"} {
+		if got, _, _ := unstructured.NestedString(evicted.Object, "status", field); got != want {
+			t.Errorf("%s of the pod is %q, want %q", field, got, want)
+		}
+	}
+	again := aggregate(t, evicted, item(t, "a", "{phase: Running}"), item(t, "b", "{phase: Running}"))
+	if reason, has, _ := unstructured.NestedString(again.Object, "status", "reason"); has {
+		t.Errorf("the reason of a pod that runs is %q", reason)
+	}
+}

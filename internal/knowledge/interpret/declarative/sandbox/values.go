@@ -17,6 +17,8 @@ const (
 	maxValues = 200_000
 	// maxText bounds all text together: one long string may be in many places.
 	maxText = 8 << 20
+	// maxLarge is how many large integers are kept exactly.
+	maxLarge = 10_000
 )
 
 // Values converts the values of objects to those of Lua and back, for one call.
@@ -26,6 +28,8 @@ type Values struct {
 	lists  map[*lua.LTable]bool
 	values int
 	text   int
+	// large are the integers of the objects that a number of Lua does not hold exactly, by that number; nil without any.
+	large map[float64]int64
 	// compact leaves empty tables out, as for decoding into a Go type: an empty table may be a list or not.
 	compact bool
 }
@@ -45,6 +49,7 @@ func (t *Values) Lua(value any) lua.LValue {
 	case string:
 		return lua.LString(v)
 	case int64:
+		t.keepExact(v)
 		return lua.LNumber(v)
 	case int32:
 		return lua.LNumber(v)
@@ -127,7 +132,7 @@ func (t *Values) back(value lua.LValue, reference any, depth int) (any, error) {
 		}
 		return string(v), t.count(string(v))
 	case lua.LNumber:
-		return number(float64(v))
+		return t.number(float64(v))
 	case *lua.LTable:
 		if depth == maxDepth {
 			return nil, fmt.Errorf("it is nested more than %d tables deep", maxDepth)
@@ -145,12 +150,31 @@ func (t *Values) count(text string) error {
 	return nil
 }
 
-// number is an integer wherever it can be.
-func number(n float64) (any, error) {
+// exact is below which every integer is a number of Lua.
+const exact = 1 << 53
+
+// keepExact keeps an integer that a number of Lua cannot hold, so that a script that passes it on returns it as it was.
+func (t *Values) keepExact(n int64) {
+	if -exact < n && n < exact || len(t.large) == maxLarge {
+		return
+	}
+	if t.large == nil {
+		t.large = map[float64]int64{}
+	}
+	if _, known := t.large[float64(n)]; !known { // of several that are equal in Lua the first is returned
+		t.large[float64(n)] = n
+	}
+}
+
+// number is an integer wherever it can be: schemas of integers take no others.
+func (t *Values) number(n float64) (any, error) {
+	large, known := t.large[n]
 	switch {
 	case math.IsNaN(n) || math.IsInf(n, 0):
 		return nil, errors.New("it contains a number that is none")
-	case n == math.Trunc(n) && math.Abs(n) < 1<<53:
+	case known:
+		return large, nil
+	case n == math.Trunc(n) && math.Abs(n) < 1<<63:
 		return int64(n), nil
 	default:
 		return n, nil
