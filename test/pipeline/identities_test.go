@@ -1,8 +1,12 @@
 package pipeline_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
@@ -80,6 +85,35 @@ func withoutWarning(b *workv1alpha2.ResourceBinding) error {
 	return nil
 }
 
+// warningsOf are the warnings that a client gets who creates a policy, which is not stored.
+func warningsOf(t *testing.T, hub *fleettest.Cluster, policy *policyv1alpha1.PropagationPolicy) string {
+	t.Helper()
+	web, err := rest.HTTPClientFor(hub.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy.APIVersion, policy.Kind = policyv1alpha1.SchemeGroupVersion.String(), policyv1alpha1.KindPropagationPolicy
+	body, err := json.Marshal(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := hub.Config.Host + "/apis/policy.karmada.io/v1alpha1/namespaces/" + policy.Namespace + "/propagationpolicies?dryRun=All"
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := web.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		t.Fatalf("the answer is %s", response.Status)
+	}
+	return strings.Join(response.Header.Values("Warning"), "\n")
+}
+
 // TestADividedKindOfADefinition: its subresource scale says which its replicas are. Without it all clusters have all, and the binding says so.
 func TestADividedKindOfADefinition(t *testing.T) {
 	fleet := shared.Start(t)
@@ -131,6 +165,12 @@ func TestADividedKindOfADefinition(t *testing.T) {
 				if err := conditionIs(b.Status.Conditions, "DivisionWarning", metav1.ConditionTrue, "ReplicasUnknown"); err != nil {
 					t.Error(err)
 				}
+			}
+			again := fleettest.Policy(ns, "again", fleettest.Divided(divided()), set())
+			if warns := strings.Contains(warningsOf(t, fleet.Hub, again), "whose replicas are not known"); warns != (test.scale == nil) {
+				t.Errorf("the write of a policy warns: %v", warns)
+			}
+			if test.scale == nil {
 				return
 			}
 			var sum int64

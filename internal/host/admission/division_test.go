@@ -70,6 +70,32 @@ func TestDividedStatefulSetsWarn(t *testing.T) {
 	}
 }
 
+// TestDividedKindsWithoutReplicasWarn: of which nothing is known.
+func TestDividedKindsWithoutReplicasWarn(t *testing.T) {
+	const kinds = "[{apiVersion: apps/v1, kind: Deployment}, {apiVersion: argoproj.io/v1alpha1, kind: Rollout}]"
+	for name, tc := range map[string]struct {
+		selectors, placement string
+		want                 int
+	}{
+		"divided":        {kinds, "replicaScheduling: {replicaSchedulingType: Divided}", 1},
+		"duplicated":     {kinds, "replicaScheduling: {replicaSchedulingType: Duplicated}", 0},
+		"nothing said":   {kinds, "", 0},
+		"in one cluster": {kinds, "replicaScheduling: {replicaSchedulingType: Divided}, clusterAffinity: {clusterNames: [a]}", 0},
+		"known kinds":    {"[{apiVersion: apps/v1, kind: Deployment}]", "replicaScheduling: {replicaSchedulingType: Divided}", 0},
+	} {
+		// Independent members say nothing of replicas.
+		policy := object(t, "{apiVersion: policy.karmada.io/v1alpha1, kind: PropagationPolicy, metadata: {namespace: shop, name: p, annotations: {flagship.io/members-independent: 'true'}}, "+
+			"spec: {resourceSelectors: "+tc.selectors+", placement: {"+tc.placement+"}}}")
+		var got recorder
+		if err := newPlugin().Admit(warning.WithWarningRecorder(t.Context(), &got), request(policy, nil, ""), nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != tc.want || tc.want == 1 && !strings.HasPrefix(got[0], "spec.resourceSelectors[1] selects the kind Rollout, whose replicas are not known") {
+			t.Errorf("%s: the warnings are %q, want %d", name, got, tc.want)
+		}
+	}
+}
+
 // expectDivisionWarnings expects one warning for each of the selectors. A policy may have warnings of something else.
 func expectDivisionWarnings(t *testing.T, got recorder, selectors []int) {
 	t.Helper()

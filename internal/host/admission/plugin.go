@@ -41,6 +41,9 @@ type Config struct {
 	Endpoints func(ctx context.Context, namespace, name string) bool
 	// Publish publishes an event; nil for a plugin that publishes none.
 	Publish func(events.Event)
+	// ReplicasUnknown returns whether a kind is one of a definition whose replicas cannot be read; it is a function because the interpreter, which is
+	// not built yet when the API server starts, decides that.
+	ReplicasUnknown func(kind schema.GroupVersionKind) bool
 	// AllowNoExecuteTaintPolicy accepts ClusterTaintPolicies with taints that evict.
 	AllowNoExecuteTaintPolicy bool
 }
@@ -71,7 +74,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	p.warnSelectors(ctx, kind, object, old)
 	warnTaints(ctx, kind, object, old)
 	warnWeights(ctx, kind, object, old)
-	warnDivision(ctx, kind, object, old)
+	p.warnDivision(ctx, kind, object, old)
 	warnContainers(ctx, kind, object, old)
 	stampID(kind, object, old, ofControlPlane(a), p.NewID)
 	guard(kind, object)

@@ -45,7 +45,7 @@ func request(o, old *unstructured.Unstructured, subresource string) kadmission.A
 func newPlugin() *admission.Plugin {
 	return admission.New(admission.Config{NewID: func() string { return "new-id" }, Never: func(kind schema.GroupVersionKind, namespace, _ string) bool {
 		return kind.Group == "own.io" || namespace == "reserved" || namespace == "kube-system"
-	}})
+	}, ReplicasUnknown: func(kind schema.GroupVersionKind) bool { return kind.Kind == "Rollout" }})
 }
 
 const policy = `

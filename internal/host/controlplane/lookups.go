@@ -3,15 +3,18 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
+	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
@@ -57,6 +60,18 @@ func (w *admissionLookups) hasEndpoints(ctx context.Context, namespace, name str
 	slices := &discoveryv1.EndpointSliceList{}
 	err = h.mgr.GetAPIReader().List(ctx, slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}, client.Limit(1))
 	return err != nil || len(slices.Items) > 0
+}
+
+// replicasUnknown returns whether a kind is one of a definition on the control plane, and nothing reads the replicas of its objects. Until the loops
+// are built that is not known.
+func (w *admissionLookups) replicasUnknown(kind schema.GroupVersionKind) bool {
+	h, err := w.started()
+	if err != nil || scheme.Scheme.Recognizes(kind) {
+		return false
+	}
+	served := slices.ContainsFunc(h.templates.Kinds(), func(k hubstore.Kind) bool { return k.GroupVersionKind.GroupKind() == kind.GroupKind() })
+	return served && !h.interpreter.Supports(kind, configv1alpha1.InterpreterOperationInterpretReplica) &&
+		!h.interpreter.Supports(kind, configv1alpha1.InterpreterOperationInterpretComponent)
 }
 
 // propagatedAPI returns whether there is an APIService of a user for a group version. Until the loops are built there is none.

@@ -149,6 +149,7 @@ func (o Options) complete() Options {
 	o.Server.Admission = append(o.Server.Admission,
 		access.AdmissionPlugin{Name: "Flagship", Handler: admission.New(admission.Config{
 			NewID: uuid.NewString, AllowNoExecuteTaintPolicy: o.AllowNoExecuteTaintPolicy, Publish: o.lookups.publish,
+			ReplicasUnknown: o.lookups.replicasUnknown,
 			Endpoints: func(ctx context.Context, namespace, name string) bool {
 				return o.convertsAt(namespace, name) || o.lookups.hasEndpoints(ctx, namespace, name)
 			},
