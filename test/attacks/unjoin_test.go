@@ -25,11 +25,13 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.StartHub(t).Cluster
 	member := fleettest.StartMember(t, "leaver", "--bare")
-	join := func() {
+	join := func() string {
 		t.Helper()
-		if r := fleettest.Flagship(t, "join", "leaver", "--kubeconfig", hub.Kubeconfig, "--cluster-kubeconfig", member.Kubeconfig); r.Code != 0 {
+		r := fleettest.Flagship(t, "join", "leaver", "--kubeconfig", hub.Kubeconfig, "--cluster-kubeconfig", member.Kubeconfig)
+		if r.Code != 0 {
 			t.Fatalf("joining: %s%s", r.Stdout, r.Stderr)
 		}
+		return r.Stderr
 	}
 	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "leaver"}}
 	propagate := func() *corev1.ConfigMap {
@@ -68,7 +70,27 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 		return fmt.Errorf("no event says what was kept")
 	})
 
-	join()
+	// What was kept is taken back as it is: the template follows again, and so does its deletion.
+	kept := fleettest.ExpectEventually(t, member.Cluster, first, fleettest.Exists)
+	stranger := fleettest.ConfigMap(first.Namespace, "stranger", map[string]string{"a": "theirs"})
+	fleettest.Create(t, member.Cluster, stranger)
+	if out := join(); !strings.Contains(out, "objects in the cluster that this control plane released before have a template") {
+		t.Errorf("joining says %q of what it takes back", out)
+	}
+	ours := fleettest.ConfigMap(first.Namespace, "stranger", map[string]string{"a": "ours"})
+	fleettest.Create(t, hub, ours, fleettest.Policy(first.Namespace, "stranger", fleettest.To("leaver"), ours))
+	fleettest.Update(t, hub, first, func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "2"} })
+	fleettest.ExpectEventually(t, member.Cluster, first, func(cm *corev1.ConfigMap) error {
+		switch {
+		case cm.UID != kept.UID:
+			t.Fatal("it was made anew")
+		case cm.Data["a"] != "2":
+			return fmt.Errorf("it has %v", cm.Data)
+		case cm.Labels[workv1alpha1.ReleasedByLabel] != "":
+			return fmt.Errorf("it is still marked as released")
+		}
+		return nil
+	})
 	second := propagate()
 	command := []string{"unjoin", "leaver", unjoinWait, "--kubeconfig", hub.Kubeconfig}
 	fleettest.ExpectRefusal(t, "--keep-objects or --delete-objects", command...)
@@ -97,7 +119,13 @@ func TestRemovingAClusterKeepsItsObjects(t *testing.T) {
 		t.Fatalf("unjoining: %s%s", r.Stdout, r.Stderr)
 	}
 	fleettest.ExpectGone(t, member.Cluster, second)
-	fleettest.ExpectEventually(t, member.Cluster, first, fleettest.Exists) // released before, so it is none of ours
+	fleettest.ExpectGone(t, member.Cluster, first)
+	fleettest.ExpectEventually(t, member.Cluster, stranger, func(cm *corev1.ConfigMap) error { // no control plane released it
+		if cm.Data["a"] != "theirs" {
+			return fmt.Errorf("it has %v", cm.Data)
+		}
+		return nil
+	})
 
 	// Events are written in order: those of a third membership follow those of the two that have ended.
 	join()

@@ -9,6 +9,9 @@ const (
 	ManagedLabel = "karmada.io/managed"
 	// ManagedLabelValue is the only value of ManagedLabel.
 	ManagedLabelValue = "true"
+	// ReleasedByLabel is the id of the control plane that released an object in a member. While no control plane manages the object, that one takes it
+	// back when its template goes to the member again. It is no proof of anything: who may write an object may write the label.
+	ReleasedByLabel = "flagship.io/released-by"
 	// HistoryLabel is the uid of the template whose revision a ControllerRevision is. Its name begins with HistoryPrefix. The content
 	// is readable for the control plane alone; it is never propagated.
 	HistoryLabel = "flagship.io/history-of"

@@ -53,6 +53,12 @@ func (c ControlPlane) Other(obj metav1.Object) string {
 	return ""
 }
 
+// Released returns whether this control plane released an object, and no control plane manages it since.
+func (c ControlPlane) Released(obj metav1.Object) bool {
+	labels := obj.GetLabels()
+	return c.ID != "" && labels[workv1alpha1.ReleasedByLabel] == c.ID && labels[workv1alpha1.ManagedLabel] == ""
+}
+
 // otherManager returns what is in the name of the field manager of another control plane that owns the managed label, "" if none does.
 func (c ControlPlane) otherManager(obj metav1.Object) string {
 	if c.ID == "" || obj.GetLabels()[workv1alpha1.ManagedLabel] == "" {

@@ -89,7 +89,17 @@ func Join(ctx context.Context, hub, member *rest.Config, o Options) error {
 		return fmt.Errorf("building a client for the member: %w", err)
 	}
 	j := &Joiner{Hub: hubClient, Member: memberClient, Access: member, Options: o, Try: tryToken}
-	return j.Join(ctx)
+	if err := j.Join(ctx); err != nil {
+		return err
+	}
+	found, err := findReleased(ctx, hubClient, WithTimeout(member), j.controlPlane)
+	if err != nil {
+		j.notice(fmt.Sprintf("it is not known which objects in the cluster the control plane released before: %v", err))
+	}
+	if text := found.text(); text != "" {
+		j.notice(text)
+	}
+	return nil
 }
 
 func newHubClient(hub *rest.Config) (client.Client, error) {

@@ -17,10 +17,12 @@ import (
 
 // inherit makes ours what our predecessors own, so that a field that they set and that is in no manifest any more is removed. Predecessors
 // are Karmada, versions of ourselves without an id, and the control plane that the object is taken over from. That one
-// loses its fields and the object in one write, so that it does not put its fields back in between.
+// loses its fields and the object in one write, so that it does not put its fields back in between. The mark of who released
+// it goes.
 func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	self := try.Conn.ControlPlane()
-	if !ssa.IsManaged(live) && !self.Outdated(live) {
+	_, released := live.GetLabels()[workv1alpha1.ReleasedByLabel]
+	if !ssa.IsManaged(live) && !self.Outdated(live) && !released {
 		return live, nil
 	}
 	heir := live.DeepCopy()
@@ -28,7 +30,7 @@ func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Un
 	_ = csaupgrade.UpgradeManagedFields(heir, sets.KeySet(ssa.Predecessors), self.Manager())
 	heir.SetManagedFields(ssa.Renamed(heir.GetManagedFields(), ssa.FormerManagers(self, live), self.Manager()))
 	other := self.Other(live)
-	if other == "" && ssa.SameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
+	if other == "" && !released && ssa.SameEntries(heir.GetManagedFields(), live.GetManagedFields()) {
 		return live, nil
 	}
 	if try.Hold.Change {
@@ -37,6 +39,12 @@ func (w *Writer) inherit(ctx context.Context, try attempt, live *unstructured.Un
 	operations := []ssa.Operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: heir.GetManagedFields()},
 		{Op: "replace", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()},
+	}
+	if released {
+		operations = append(operations, ssa.Operation{Op: "remove", Path: "/metadata/labels/" + ssa.Pointer(workv1alpha1.ReleasedByLabel)})
+	}
+	if self.Released(live) { // it is ours again in the same write, so that it is known as ours if this process ends before the next one
+		operations = append(operations, ssa.ClaimOperations(self, try.work, live)...)
 	}
 	if other != "" { // its id is an annotation, so that there are some
 		for key, value := range map[string]string{

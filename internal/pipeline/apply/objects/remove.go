@@ -217,9 +217,9 @@ func (w *Writer) destroy(ctx context.Context, t target, live *unstructured.Unstr
 	return requested
 }
 
-// release takes our marks off an object and leaves it.
+// release takes our marks off an object and leaves it, with the mark by which this control plane takes it back.
 func (w *Writer) release(ctx context.Context, t target, live *unstructured.Unstructured) error {
-	patch, err := ssa.ReleasePatch(live)
+	patch, err := ssa.ReleasePatch(t.Conn.ControlPlane(), live)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 func work(t *testing.T, manifests ...string) *workv1alpha1.Work {
@@ -141,17 +142,19 @@ metadata:
     work.karmada.io/name: w
     resourcetemplate.karmada.io/uid: x
     flagship.io/record: x
+    flagship.io/adopted: "true"
     propagationpolicy.karmada.io/name: p
     note: mine
 `)
-	patch, err := ReleasePatch(live)
+	patch, err := ReleasePatch(ownership.ControlPlane{ID: "1111aaaa-own"}, live)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `[{"op":"test","path":"/metadata/uid","value":"u-1"},` +
 		`{"op":"remove","path":"/metadata/labels/karmada.io~1managed"},{"op":"remove","path":"/metadata/labels/work.karmada.io~1permanent-id"},` +
 		`{"op":"remove","path":"/metadata/annotations/flagship.io~1record"},{"op":"remove","path":"/metadata/annotations/propagationpolicy.karmada.io~1name"},` +
-		`{"op":"remove","path":"/metadata/annotations/resourcetemplate.karmada.io~1uid"},{"op":"remove","path":"/metadata/annotations/work.karmada.io~1name"}]`
+		`{"op":"remove","path":"/metadata/annotations/resourcetemplate.karmada.io~1uid"},{"op":"remove","path":"/metadata/annotations/work.karmada.io~1name"},` +
+		`{"op":"add","path":"/metadata/labels/flagship.io~1released-by","value":"1111aaaa-own"}]`
 	if diff := cmp.Diff(want, string(patch)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
 // Domains of the labels and annotations that are ours and our predecessors'.
@@ -32,8 +34,9 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// releasePatch is the JSON patch that takes our marks off exactly this object. It fails on another one of the same name.
-func ReleasePatch(live *unstructured.Unstructured) ([]byte, error) {
+// ReleasePatch is the JSON patch that takes our marks off exactly this object, and writes who released it. It fails on another one of the same
+// name. That the object was there before us stays on it for when it is taken back.
+func ReleasePatch(self ownership.ControlPlane, live *unstructured.Unstructured) ([]byte, error) {
 	patch := []Operation{{Op: "test", Path: "/metadata/uid", Value: string(live.GetUID())}}
 	for _, key := range slices.Sorted(maps.Keys(live.GetLabels())) {
 		if key == workv1alpha1.ManagedLabel || inDomain(key, labelDomains) {
@@ -41,15 +44,32 @@ func ReleasePatch(live *unstructured.Unstructured) ([]byte, error) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(live.GetAnnotations())) {
-		if IsOurs(key) {
+		if IsOurs(key) && (key != workv1alpha1.AdoptedAnnotation || self.ID == "") {
 			patch = append(patch, Operation{Op: "remove", Path: "/metadata/annotations/" + Pointer(key)})
 		}
+	}
+	if self.ID != "" { // an object of ours has a label
+		patch = append(patch, Operation{Op: "add", Path: "/metadata/labels/" + Pointer(workv1alpha1.ReleasedByLabel), Value: self.ID})
 	}
 	raw, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the patch: %w", err)
 	}
 	return raw, nil
+}
+
+// ClaimOperations are those of a JSON patch that mark an object as one of a Work again.
+func ClaimOperations(self ownership.ControlPlane, work types.NamespacedName, live *unstructured.Unstructured) []Operation {
+	var claim []Operation
+	if live.GetAnnotations() == nil {
+		claim = append(claim, Operation{Op: "add", Path: "/metadata/annotations", Value: map[string]any{}})
+	}
+	for _, mark := range [][2]string{
+		{workv1alpha1.ControlPlaneAnnotation, self.ID}, {workv1alpha1.WorkNamespaceAnnotation, work.Namespace}, {workv1alpha1.WorkNameAnnotation, work.Name},
+	} {
+		claim = append(claim, Operation{Op: "add", Path: "/metadata/annotations/" + Pointer(mark[0]), Value: mark[1]})
+	}
+	return append(claim, Operation{Op: "add", Path: "/metadata/labels/" + Pointer(workv1alpha1.ManagedLabel), Value: workv1alpha1.ManagedLabelValue})
 }
 
 func inDomain(key string, domains []string) bool {

@@ -46,6 +46,8 @@ func Judge(self ownership.ControlPlane, work types.NamespacedName, desired, live
 		return Foreign, fmt.Errorf("%s is managed by another Work, %s", IdentityOf(live), owner)
 	case IsManaged(live):
 		return ours, nil
+	case self.Released(live):
+		return ours, nil
 	case overwrite:
 		return Adopting, nil
 	default:
