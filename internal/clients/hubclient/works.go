@@ -46,6 +46,19 @@ func HasWork(ctx context.Context, reader client.Reader) func(types.NamespacedNam
 	}
 }
 
+// WithdrawRemoval has the objects of a Work stay whose removal waits; a new Work can take the name when this one is gone. Of other Works it
+// changes nothing.
+func WithdrawRemoval(ctx context.Context, c client.Client, work *workv1alpha1.Work, opts ...client.PatchOption) error {
+	if !workv1alpha1.MayWithdraw(work) || workv1alpha1.IsWithdrawn(work) {
+		return nil
+	}
+	before, withdrawn := work.DeepCopy(), work.DeepCopy()
+	before.UID = "" // so that the patch has it, and changes no later Work of the name
+	withdrawn.AddAnnotations(map[string]string{workv1alpha1.RemovalWithdrawnAnnotation: "true"})
+	_, err := Patch(ctx, c, before, withdrawn, opts...)
+	return client.IgnoreNotFound(err)
+}
+
 // DeleteWorks deletes those Works that are not being deleted yet.
 func DeleteWorks(ctx context.Context, c client.Client, works ...*workv1alpha1.Work) error {
 	var failures []error

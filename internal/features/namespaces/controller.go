@@ -193,7 +193,8 @@ func onNamespaceWork(templates Templates) handler.TypedEventHandler[*workv1alpha
 			}
 		},
 		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[work], q namespaceQueue) {
-			if e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
+			waits := workv1alpha1.AwaitsBrake(e.ObjectNew) && !workv1alpha1.AwaitsBrake(e.ObjectOld)
+			if waits || e.ObjectOld.Generation != e.ObjectNew.Generation || !maps.Equal(e.ObjectOld.Labels, e.ObjectNew.Labels) {
 				add(q, soon, e.ObjectNew)
 			}
 		},

@@ -150,7 +150,7 @@ func (l *reconciler) ensure(ctx context.Context, meta *metav1.PartialObjectMetad
 	case err != nil:
 		return fmt.Errorf("reading Work %s: %w", key, err)
 	case existing.DeletionTimestamp != nil:
-		return nil
+		return hubclient.WithdrawRemoval(ctx, l.client, existing)
 	}
 	desired := workv1alpha1.NewWork(key, existing)
 	desired.AddAnnotations(map[string]string{workv1alpha1.CarriedNamespaceAnnotation: meta.Name})

@@ -3,22 +3,27 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	configv1alpha1 "github.com/flagship-k8s/flagship/api/config/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
+	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
 
 var errStarting = errors.New("the control plane is starting")
@@ -159,4 +164,59 @@ func (w *admissionLookups) keeps(ctx context.Context, work *workv1alpha1.Work) (
 	}
 	keeps, _, err := h.keeps(ctx, work)
 	return keeps, err
+}
+
+// waits returns the clusters in which the removal of the copies of a template, which a user deletes, will wait for a person. A deletion that
+// is only tried counts for no later one.
+func (w *admissionLookups) waits(ctx context.Context, kind schema.GroupKind, namespace, name string, tried bool) []string {
+	h, err := w.started()
+	if err != nil {
+		return nil // nothing is removed before the loops run
+	}
+	works := map[string][]types.NamespacedName{}
+	for _, binding := range w.bindings(ctx, kind, namespace, name) {
+		for _, target := range binding.BindingSpec().Clusters {
+			works[target.Name] = append(works[target.Name], types.NamespacedName{
+				Namespace: workv1alpha1.ExecutionNamespace(target.Name), Name: compose.WorkName(binding.BindingSpec()),
+			})
+		}
+	}
+	var waits []string
+	for _, name := range slices.Sorted(maps.Keys(works)) {
+		cluster, err := w.cluster(ctx, name)
+		if err != nil || cluster == nil || cluster.DeletionTimestamp != nil {
+			continue
+		}
+		engaged := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
+		if engaged || !tried && h.members.Foresees(name, works[name]) {
+			waits = append(waits, name)
+		}
+	}
+	return waits
+}
+
+// bindings are those of a template, or of all templates in a namespace that is deleted. What cannot be read is left out.
+func (w *admissionLookups) bindings(ctx context.Context, kind schema.GroupKind, namespace, name string) []workv1alpha2.Binding {
+	h, err := w.started()
+	if err != nil {
+		return nil
+	}
+	reader := h.mgr.GetClient()
+	if kind == (schema.GroupKind{Kind: "Namespace"}) {
+		var list workv1alpha2.ResourceBindingList
+		if reader.List(ctx, &list, client.InNamespace(name), client.UnsafeDisableDeepCopy) != nil {
+			return nil
+		}
+		found := make([]workv1alpha2.Binding, 0, len(list.Items))
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+		return found
+	}
+	binding := workv1alpha2.EmptyBinding(namespace)
+	key := client.ObjectKey{Namespace: namespace, Name: workv1alpha2.BindingName(kind.Kind, name)}
+	if reader.Get(ctx, key, binding, client.UnsafeDisableDeepCopy) != nil || binding.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return []workv1alpha2.Binding{binding}
 }

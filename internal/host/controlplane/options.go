@@ -161,7 +161,7 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.ReachName, Handler: admission.NewReach()},
 		access.AdmissionPlugin{Name: admission.DefinitionsName, Handler: admission.NewDefinitions(o.lookups.instances, admission.DefaultPatience)},
 		access.AdmissionPlugin{Name: admission.APIServicesName, Handler: admission.NewAPIServices(o.lookups.propagatedAPI)},
-		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps)},
+		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps, o.lookups.waits)},
 		access.AdmissionPlugin{Name: agentadmission.Name, Handler: agentadmission.New(o.lookups.tokenCluster, o.lookups.issuedWith)},
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, o.lookups.mayRecord, limit.ValidateAnnotations)},
 		access.AdmissionPlugin{Name: admission.AuthorsName, Handler: admission.NewAuthors(o.authors)},

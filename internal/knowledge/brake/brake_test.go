@@ -44,6 +44,13 @@ func (f *fixture) order(cluster string, first, last int) {
 	}
 }
 
+// unselect has the Works from first to last deleted, as the last copies of templates that stay.
+func (f *fixture) unselect(cluster string, first, last int) {
+	for i := first; i < last; i++ {
+		f.Change(cluster, work(i), Work{Objects: 1}, Work{Objects: 1, Leaving: 1, Last: 1})
+	}
+}
+
 // carryOut requests the removal of one Work after the other, each gone before the next, and returns how many were admitted.
 func (f *fixture) carryOut(cluster string, first, last int) (admitted int) {
 	for i := first; i < last; i++ {
@@ -127,7 +134,7 @@ func TestBrake(t *testing.T) {
 		"Shrinkages": {func(f *fixture) (n int) {
 			f.hold("a", 100)
 			for i := range 100 {
-				if f.Admit(Request{Cluster: "a", Work: work(i), Extra: 1}) {
+				if f.Admit(Request{Cluster: "a", Work: work(i), Scaling: &Scaling{Object: Object(fmt.Sprint(i)), From: 3, To: 1}}) {
 					n++
 				}
 			}
@@ -142,6 +149,95 @@ func TestBrake(t *testing.T) {
 			f.order("a", 50, 75)
 			return f.carryOut("a", 50, 75)
 		}, 25, None},
+		"MadeAgain": {func(f *fixture) (n int) { // twice as many removals as objects, and none is lost
+			f.hold("a", 100)
+			for i := range 200 {
+				f.order("a", i%100, i%100+1)
+				n += f.carryOut("a", i%100, i%100+1)
+				f.Change("a", work(i%100), Work{}, Work{Objects: 1})
+			}
+			return n
+		}, 200, None},
+		"MadeAgainAtOnce": {func(f *fixture) (n int) {
+			f.hold("a", 100)
+			for range 3 {
+				f.order("a", 0, 45)
+				n += f.carryOut("a", 0, 45)
+				for i := range 45 {
+					f.Change("a", work(i), Work{}, Work{Objects: 1})
+				}
+			}
+			return n
+		}, 135, None},
+		"WithdrawnAndOrderedAgain": {func(f *fixture) int {
+			f.hold("a", 100)
+			f.order("a", 0, 60)
+			f.carryOut("a", 0, 60)
+			for i := range 60 { // each stays in the member and has a new Work
+				f.Change("a", work(i), Work{Objects: 1, Leaving: 1}, Work{})
+				f.Change("a", work(i), Work{}, Work{Objects: 1})
+			}
+			f.cause("a")
+			f.order("a", 0, 50)
+			return f.carryOut("a", 0, 50)
+		}, 50, None},
+		"DownAndUp": {func(f *fixture) (n int) {
+			f.hold("a", 100)
+			for i := range 300 {
+				object := Object(fmt.Sprint(i % 100))
+				if f.Admit(Request{Cluster: "a", Work: work(i % 100), Scaling: &Scaling{Object: object, From: 3, To: 1}}) {
+					n++
+				}
+				f.Admit(Request{Cluster: "a", Work: work(i % 100), Scaling: &Scaling{Object: object, From: 1, To: 3}})
+			}
+			return n
+		}, 300, None},
+		"DownAgainAndAgain": {func(f *fixture) (n int) { // one object counts once
+			f.hold("a", 100)
+			for i := range 60 {
+				if f.Admit(Request{Cluster: "a", Work: work(0), Scaling: &Scaling{Object: "a", From: int64(100 - i), To: int64(99 - i)}}) {
+					n++
+				}
+			}
+			return n
+		}, 60, None},
+		"NotQuiteUp": {func(f *fixture) (n int) {
+			f.hold("a", 100)
+			for i := range 100 {
+				object := Object(fmt.Sprint(i))
+				if f.Admit(Request{Cluster: "a", Work: work(i), Scaling: &Scaling{Object: object, From: 3, To: 1}}) {
+					n++
+					f.Admit(Request{Cluster: "a", Work: work(i), Scaling: &Scaling{Object: object, From: 1, To: 2}})
+				}
+			}
+			return n
+		}, 50, Member},
+		"LastCopiesBelowTheMinimum": {func(f *fixture) int {
+			f.config.Minimum = 500
+			f.hold("a", 12)
+			f.unselect("a", 0, 12)
+			return f.carryOut("a", 0, 12)
+		}, 0, Member},
+		"LastCopiesOfManySmallMembers": {func(f *fixture) int {
+			f.config.Minimum = 500
+			for i := range 3 {
+				f.hold(fmt.Sprint("b", i), 4)
+				f.unselect(fmt.Sprint("b", i), 0, 4)
+			}
+			f.hold("a", 4)
+			f.unselect("a", 0, 4)
+			return f.carryOut("a", 0, 4)
+		}, 0, Fleet},
+		"FewLastCopies": {func(f *fixture) int {
+			f.hold("a", 9)
+			f.unselect("a", 0, 9)
+			return f.carryOut("a", 0, 9)
+		}, 9, None},
+		"LastCopiesOfASmallShare": {func(f *fixture) int {
+			f.hold("a", 100)
+			f.unselect("a", 0, 20)
+			return f.carryOut("a", 0, 20)
+		}, 20, None},
 		"AfterARestart": {func(f *fixture) int { // what was ordered counts again, what was done does not
 			for i := range 60 {
 				f.Change("a", work(i), Work{}, Work{Objects: 1, Leaving: 1})
@@ -187,8 +283,8 @@ func TestRelease(t *testing.T) {
 	f := newFixture()
 	f.hold("a", 100)
 	f.order("a", 0, 80)
-	if n := f.carryOut("a", 0, 80); n != 0 || len(f.engaged) != 1 {
-		t.Fatalf("%d were admitted and it engaged %d times", n, len(f.engaged))
+	if n := f.carryOut("a", 0, 80); n != 0 || len(f.engaged) != 80 {
+		t.Fatalf("%d were admitted, and %d times another number waited", n, len(f.engaged))
 	}
 	if state, _ := f.Look("a"); state.Waiting != 80 || state.Touched != 80 || state.Objects != 100 {
 		t.Errorf("state is %+v", state)
@@ -236,13 +332,20 @@ func TestNothingWaits(t *testing.T) {
 	for i := range 60 {
 		f.Change("a", work(i), Work{Objects: 1, Leaving: 1}, Work{})
 	}
-	f.clock.Step(9 * time.Minute)
-	if f.cause("a") != Member {
-		t.Error("it let go before a window had passed")
-	}
-	f.clock.Step(time.Minute)
 	if f.cause("a") != None {
 		t.Error("it holds although nothing waits")
+	}
+	f.Resume("b", true)
+	f.hold("b", 100)
+	if f.cause("b") != Before {
+		t.Error("it lets go although what waited before a restart was not requested yet")
+	}
+	f.order("b", 0, 1)
+	f.carryOut("b", 0, 1)
+	f.Change("b", work(0), Work{Objects: 1, Leaving: 1}, Work{Objects: 1})
+	f.Clear("b", work(0))
+	if f.cause("b") != None {
+		t.Error("it holds although nothing is left to remove after a restart")
 	}
 }
 
@@ -308,8 +411,8 @@ func TestAClearedWorkDoesNotWait(t *testing.T) {
 	}
 	f.Clear("m1", work(0))
 	f.Clear("m2", work(0)) // of a member without an account
-	if state, next := f.Look("m1"); state.Waiting != 0 || next <= 0 {
-		t.Errorf("after Clear %d Works wait, next look in %v", state.Waiting, next)
+	if state, next := f.Look("m1"); state != (State{}) || next != 0 {
+		t.Errorf("after Clear the state is %+v, next look in %v", state, next)
 	}
 	f.Forget("m1")
 	if state, next := f.Look("m1"); state != (State{}) || next != 0 {
@@ -347,5 +450,33 @@ func TestTheShareChanges(t *testing.T) {
 	f.config = Config{Share: 0.2, Minimum: 50}
 	if !f.Admit(Request{Cluster: "m1", Work: work(2), Removal: true}) {
 		t.Error("the member has fewer objects than the minimum is now")
+	}
+}
+
+// TestLastCopiesSettle: the removal of a last copy waits for the others of the same change, and not for ever.
+func TestLastCopiesSettle(t *testing.T) {
+	f := newFixture()
+	f.hold("a", 100)
+	if f.Settles() > 0 {
+		t.Error("it waits for nothing")
+	}
+	f.order("a", 99, 100)
+	if f.Settles() > 0 {
+		t.Error("it waits after the removal of an object whose template was deleted")
+	}
+	for i := range 20 {
+		if got := f.Settles() > 0; got != (i > 0 && i < 10) {
+			t.Errorf("after %d seconds of orders it waits: %v", i, got)
+		}
+		f.unselect("a", i, i+1)
+		f.clock.Step(time.Second)
+	}
+	f.clock.Step(quiet)
+	if f.unselect("a", 50, 51); f.Settles() != quiet {
+		t.Errorf("another change settles in %s", f.Settles())
+	}
+	f.config.Share = 1
+	if f.Settles() > 0 {
+		t.Error("it waits for a brake that is off")
 	}
 }

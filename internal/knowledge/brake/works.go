@@ -15,6 +15,9 @@ func ShareOf(work *workv1alpha1.Work) Work {
 	share := Work{Objects: len(work.Spec.Workload.Manifests)}
 	if work.DeletionTimestamp != nil && !Preserves(work) {
 		share.Leaving = share.Objects
+		if workv1alpha1.IsLastCopy(work) {
+			share.Last = share.Leaving
+		}
 	}
 	return share
 }

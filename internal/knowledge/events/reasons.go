@@ -35,6 +35,7 @@ const (
 
 // Reasons of events on bindings and their templates.
 const (
+	RemovalWaits                            = "RemovalWaits"
 	RestoreBinding                          = "RestoreBinding"
 	CleanupWorkFailed                       = "CleanupWorkFailed"
 	SyncWorkFailed                          = "SyncWorkFailed"

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -41,6 +42,11 @@ func (a *Applier) countWork(before, after *workv1alpha1.Work) {
 // keptByPerson returns whether a person has decided that the objects of a Work, whose removal waits, stay.
 func keptByPerson(d destination, work *workv1alpha1.Work) bool {
 	return !d.keepBefore.IsZero() && !work.DeletionTimestamp.After(d.keepBefore)
+}
+
+func clusterOf(work types.NamespacedName) string {
+	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
+	return cluster
 }
 
 // setBraked reports that a Work waits for the brake.
@@ -82,8 +88,8 @@ func (l *brakeLoop) setup(mgr ctrl.Manager) error {
 	return nil
 }
 
-// engaged is called by the brake. If the loop does not run yet, its first reconcile of every Cluster finds the state.
-func (l *brakeLoop) engaged(cluster string) {
+// changed is called by the brake. If the loop does not run yet, its first reconcile of every Cluster finds the state.
+func (l *brakeLoop) changed(cluster string) {
 	if queue := l.queue.Load(); queue != nil {
 		(*queue).Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: cluster}})
 	}
@@ -122,6 +128,7 @@ func (l *brakeLoop) Reconcile(ctx context.Context, q reconcile.Request) (reconci
 			return reconcile.Result{}, fmt.Errorf("writing the condition %s: %w", clusterv1alpha1.ClusterConditionBrakeEngaged, err)
 		}
 		l.events.Publish(*news)
+		log.FromContext(ctx).Info("The brake of a cluster changed", "cluster", cluster.Name, "engaged", condition.Status, "waiting", state.Waiting, "message", condition.Message)
 	}
 	released := was && state.Cause == brake.None
 	kept := was && clusterv1alpha1.BrakeKeepBefore(cluster).After(before.LastTransitionTime.Time)

@@ -67,6 +67,8 @@ type Deps struct {
 	// Brake returns how many objects may be removed or scaled down at once before a person has to release them. It is a function because it
 	// may change meanwhile. Nil: the defaults of package brake.
 	Brake func() brake.Config
+	// Braking receives the brake, for callers that request from it what will wait. Nil: there are none.
+	Braking func(*brake.Brake)
 	// Keeps returns whether the Work that is being deleted is created again once it is gone: its objects stay then. If that is not known
 	// yet, again is the pause before the next call. It is not called for clusters that are being removed. Nil: none is.
 	// It is a function because propagate, render and namespaces decide it, which apply does not import.
@@ -152,7 +154,10 @@ func newApplier(hub client.Client, works cache.Cache, deps Deps) (*Applier, erro
 	if deps.Brake == nil {
 		deps.Brake = func() brake.Config { return brake.Config{} }
 	}
-	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.engaged)
+	a.brake = brake.New(deps.Brake, deps.Clock, a.braking.changed)
+	if deps.Braking != nil {
+		deps.Braking(a.brake)
+	}
 	a.objects = objects.NewWriter(objects.WriterDeps{
 		Hub: hub, Events: deps.Events, Clock: deps.Clock, KindPolicy: deps.KindPolicy, Guard: deps.Guard, Brake: a.brake,
 		Retain: deps.Retain, Retention: deps.Retention, Drift: drifted.Reporter{Episodes: deps.Drift, Publish: deps.Drifted},
@@ -234,7 +239,8 @@ func (a *Applier) enqueueChangedKinds(ctx context.Context) error {
 
 // hasChanged returns whether a change of a Work is more than one of its status.
 func hasChanged(before, after *workv1alpha1.Work) bool {
-	return before.Annotations[policyv1alpha1.DriftAnnotation] != after.Annotations[policyv1alpha1.DriftAnnotation] ||
+	return workv1alpha1.IsWithdrawn(before) != workv1alpha1.IsWithdrawn(after) ||
+		before.Annotations[policyv1alpha1.DriftAnnotation] != after.Annotations[policyv1alpha1.DriftAnnotation] ||
 		before.Annotations[policyv1alpha1.DriftIgnoreAnnotation] != after.Annotations[policyv1alpha1.DriftIgnoreAnnotation] ||
 		before.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation] != after.Annotations[policyv1alpha1.DriftAcknowledgedAnnotation] ||
 		before.Generation != after.Generation || before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)

@@ -37,6 +37,9 @@ const (
 func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outcome) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(work)
 	complaints, failures, lasting := complaintsOf(results)
+	if !objects.IsBraked(errors.Join(failures...)) {
+		a.brake.Clear(clusterOf(key), key)
+	}
 	if len(failures) == 0 {
 		a.troubles.End(key)
 		a.setDropped(work, results)

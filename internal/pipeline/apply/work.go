@@ -48,7 +48,6 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 	if key == everyWork(cluster) {
 		return 0, a.enqueueAll(ctx, cluster)
 	}
-	a.brake.Clear(cluster, key)
 	work := &workv1alpha1.Work{}
 	if err := a.client.Get(ctx, key, work); apierrors.IsNotFound(err) {
 		a.forget(cluster, key)
@@ -75,6 +74,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		return a.finalize(ctx, destination, work)
 	}
 	if destination.elsewhere || destination.leaving {
+		a.brake.Clear(cluster, key)
 		return 0, nil // another process applies to it, or its objects are being removed
 	}
 	// The finalizer keeps the Work until its objects are removed. A Work of a binding has it from the start.
@@ -82,6 +82,7 @@ func (a *Applier) reconcile(ctx context.Context, cluster string, key types.Names
 		return 0, err
 	}
 	if suspended(work) {
+		a.brake.Clear(cluster, key)
 		a.setSuspended(work)
 		return 0, nil
 	}
@@ -320,6 +321,11 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		return 0, nil
 	}
 	if !d.gone && !d.leaving {
+		if workv1alpha1.IsWithdrawn(work) {
+			a.deletedWorks.forget(key)
+			a.events.Publish(kept(work))
+			return 0, a.removeFinalizer(ctx, d, work)
+		}
 		keeps, again, err := a.keeps(ctx, work)
 		switch {
 		case err != nil, again > 0:
@@ -343,6 +349,9 @@ func (a *Applier) finalize(ctx context.Context, d destination, work *workv1alpha
 		manifests := ssa.ManifestsOf(work)
 		if incomplete := a.incomplete(ctx, d.conn, key, manifests); len(incomplete) > 0 && a.awaits(d.conn, work, incomplete, patienceWithWatch) {
 			return patienceWithWatch, nil
+		}
+		if pause := a.brake.Settles(); pause > 0 && !d.leaving && workv1alpha1.IsLastCopy(work) {
+			return pause, nil
 		}
 		if err := a.removeAll(ctx, d, work, manifests); objects.Unavailable(err) { // since a moment ago
 			a.setStuck(work, err)

@@ -203,7 +203,11 @@ func (r *Reconciler) render(ctx context.Context, binding workv1alpha2.Binding) (
 	if err != nil {
 		return 0, err
 	}
+	r.publishWaiting(binding, works)
 	if len(orphans) > 0 {
+		if err := r.markLastCopies(ctx, p, orphans); err != nil {
+			return 0, err
+		}
 		if err := r.deleteAll(ctx, orphans); err != nil {
 			r.deps.Events.Publish(cleanupFailed(events.Binding(binding), err))
 			return 0, err
@@ -280,7 +284,8 @@ func (r *Reconciler) requests(ctx context.Context, binding workv1alpha2.Binding,
 }
 
 // finish deletes the Works of a binding that is being deleted, and removes its finalizer when they are gone. A binding that would be
-// created again goes at once and alone: the next one takes its Works over.
+// created again goes at once and alone: the next one takes its Works over. So does one whose Works are all being deleted and wait for a
+// person: when its template is made again, the new binding withdraws their removal.
 func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) error {
 	if !slices.Contains(binding.GetFinalizers(), binding.Finalizer()) {
 		return nil
@@ -302,6 +307,10 @@ func (r *Reconciler) finish(ctx context.Context, binding workv1alpha2.Binding) e
 	if err := r.deleteAll(ctx, works); err != nil {
 		r.deps.Events.Publish(cleanupFailed(events.Binding(binding), err))
 		return err
+	}
+	r.publishWaiting(binding, works)
+	if slices.ContainsFunc(works, workv1alpha1.AwaitsBrake) && !slices.ContainsFunc(works, func(w *workv1alpha1.Work) bool { return w.DeletionTimestamp == nil }) {
+		return r.releaseBinding(ctx, binding)
 	}
 	if slices.ContainsFunc(works, compose.CarriesNamespace) {
 		return errMissed // the binding goes when none of its Works is left: a Work without the binding is not deleted, and has no event of its own

@@ -2,10 +2,12 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
@@ -43,6 +45,23 @@ func overridden(binding workv1alpha2.Binding, cluster string) events.Event {
 
 func cleanupFailed(binding corev1.ObjectReference, err error) events.Event {
 	return events.Warning(binding, events.CleanupWorkFailed, err.Error())
+}
+
+// publishWaiting publishes on a template that the removal of copies waits, and in which clusters.
+func (r *Reconciler) publishWaiting(binding workv1alpha2.Binding, works []*workv1alpha1.Work) {
+	var clusters []string
+	for _, work := range works {
+		if workv1alpha1.AwaitsBrake(work) && !workv1alpha1.IsWithdrawn(work) {
+			clusters = append(clusters, clusterOf(client.ObjectKeyFromObject(work)))
+		}
+	}
+	if len(clusters) == 0 {
+		return
+	}
+	slices.Sort(clusters)
+	r.deps.Events.Publish(events.Warning(events.Template(binding.BindingSpec().Resource), events.RemovalWaits, fmt.Sprintf(
+		"The removal of the copies in %s waits: too many objects are to be removed at once. 'flagship release-brake' lets it pass; "+
+			"the copies stay when the template goes there again", strings.Join(clusters, ", "))))
 }
 
 // bindingKept is the event of a template whose binding was deleted and is created again.

@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,11 +66,12 @@ func (k Keeper) Keeps(ctx context.Context, work *workv1alpha1.Work) (keeps bool,
 	return p.Keeps(cluster) || !p.MayDelete, 0, nil
 }
 
-// HasWorks returns whether Works of a binding exist, whether or not the binding does. It needs the indexes that Setup adds.
+// HasWorks returns whether Works of a binding exist that are not being deleted, whether or not the binding does. It needs the indexes that
+// Setup adds.
 func HasWorks(reader client.Reader) func(ctx context.Context, binding client.ObjectKey) (bool, error) {
 	return func(ctx context.Context, binding client.ObjectKey) (bool, error) {
 		works, err := hubclient.ListWorks(ctx, reader, client.MatchingFields{workOwnerIndex: binding.Namespace + "/" + binding.Name})
-		return len(works) > 0, err
+		return slices.ContainsFunc(works, func(w *workv1alpha1.Work) bool { return w.DeletionTimestamp == nil }), err
 	}
 }
 

@@ -72,7 +72,7 @@ func (r *Reconciler) ensure(ctx context.Context, q compose.Request) error {
 		return fmt.Errorf("the Work %s belongs to %q, not to this binding", key, workv1alpha2.BoundTo(existing))
 	case existing != nil && existing.DeletionTimestamp != nil:
 		// A new Work can take the name when this one is gone; its deletion enqueues the binding.
-		return nil
+		return hubclient.WithdrawRemoval(ctx, r.client, existing, fieldManager)
 	}
 	q.Name, q.Existing, q.Cluster = key.Name, existing, cluster
 	q.Target.Replicas = compose.KeptReplicas(q)
@@ -216,11 +216,35 @@ func (r *Reconciler) end(ctx context.Context, work *workv1alpha1.Work) error {
 	if !compose.CarriesNamespace(work) {
 		return r.client.Delete(ctx, work.DeepCopy(), client.Preconditions{UID: &work.UID})
 	}
+	return r.mark(ctx, work, workv1alpha2.Unbind)
+}
+
+// mark changes labels and annotations of a Work, and not of a new one of the same name.
+func (r *Reconciler) mark(ctx context.Context, work *workv1alpha1.Work, edit func(*workv1alpha1.Work)) error {
 	before, after := work.DeepCopy(), work.DeepCopy()
 	before.UID = "" // so that the patch has it
-	workv1alpha2.Unbind(after)
+	edit(after)
 	_, err := hubclient.Patch(ctx, r.client, before, after, fieldManager)
 	return err
+}
+
+// markLastCopies writes on the Works that are about to be deleted that the template stays and goes to no cluster. A template that moves is not
+// marked: its old copies stay until the new ones are healthy, or for as long as its policy says.
+func (r *Reconciler) markLastCopies(ctx context.Context, p compose.Plan, orphans []*workv1alpha1.Work) error {
+	if len(p.Targets) > 0 {
+		return nil
+	}
+	var faults []error
+	for _, work := range orphans {
+		leaves, err := r.inRemoval(ctx, work)
+		if err == nil && !leaves && !p.Purging[clusterOf(client.ObjectKeyFromObject(work))] && !compose.CarriesNamespace(work) {
+			err = r.mark(ctx, work, func(w *workv1alpha1.Work) {
+				w.AddAnnotations(map[string]string{workv1alpha1.LastCopyAnnotation: "true"})
+			})
+		}
+		faults = append(faults, client.IgnoreNotFound(err))
+	}
+	return errors.Join(faults...)
 }
 
 // releaseBinding removes the finalizer of a binding.

@@ -93,7 +93,7 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 			if r.writes.Observe(e.ObjectNew) {
 				return
 			}
-			if !reshaped(e.ObjectOld, e.ObjectNew) {
+			if !reshaped(e.ObjectOld, e.ObjectNew) && !beginsToWait(e.ObjectOld, e.ObjectNew) {
 				if key, ok := r.ownerOf(e.ObjectNew); ok && r.moves.has(key.NamespacedName) { // it may be healthy by now
 					q.Add(key)
 				}
@@ -107,6 +107,13 @@ func (r *Reconciler) workChanges() handler.EventHandler {
 			r.enqueueOwner(e.Object, q, false)
 		},
 	}
+}
+
+// beginsToWait returns whether the removal of a Work waits for the brake of its cluster only now.
+func beginsToWait(before, after client.Object) bool {
+	was, isWork := before.(*workv1alpha1.Work)
+	is, both := after.(*workv1alpha1.Work)
+	return isWork && both && workv1alpha1.AwaitsBrake(is) && !workv1alpha1.AwaitsBrake(was)
 }
 
 // reshaped returns whether more than the status changed.

@@ -14,9 +14,11 @@ package members
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -107,6 +109,8 @@ type Members struct {
 	reports     *workstatus.Writer
 	runs        *finished.Runs
 	definitions *crds.Policy
+	// brake is that of apply, for admission, which runs from before the loops are built.
+	brake atomic.Pointer[brake.Brake]
 	// drifted receives the fields that others changed in members; nil if they are not shown.
 	drifted drifted.Publish
 }
@@ -203,8 +207,14 @@ func (m *Members) apply(ctx context.Context, mgr ctrl.Manager) error {
 	m.fleet.OnChange(func(change objectcache.Change) { m.runs.Changed(ctx, change) }) // before apply, which would create again what ran to its end
 	return apply.Setup(mgr, apply.Deps{
 		Fleet: m.fleet, Report: m.reports, Runs: m.runs, Events: m.events, Metrics: m.Metrics, Clock: m.Clock, Retain: m.Customized.Retain,
-		Retention: m.Customized.Retention, Changes: m.Changes, KindPolicy: m.definitions, Brake: m.Brake, Guard: m.Guard, Keeps: m.Keeps, Drifted: m.drifted, Drift: m.Drift,
+		Retention: m.Customized.Retention, Changes: m.Changes, KindPolicy: m.definitions, Brake: m.Deps.Brake, Braking: m.brake.Store, Guard: m.Guard, Keeps: m.Keeps, Drifted: m.drifted, Drift: m.Drift,
 	})
+}
+
+// Foresees returns whether removals that a user has requested will wait in a cluster: see package brake.
+func (m *Members) Foresees(cluster string, works []types.NamespacedName) bool {
+	b := m.brake.Load()
+	return b != nil && b.Foresees(cluster, works)
 }
 
 func (m *Members) observe(mgr ctrl.Manager) error {

@@ -15,6 +15,7 @@ import (
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
 )
@@ -105,9 +106,24 @@ func (s *State) count(account *brake.Brake) {
 		if before, gone := change.Before.(*workv1alpha1.Work); gone && change.After == nil {
 			ordered := before.DeepCopy() // its removal is ordered first
 			ordered.DeletionTimestamp = &metav1.Time{Time: s.Clock.Now()}
+			if s.isLast(before) {
+				ordered.AddAnnotations(map[string]string{workv1alpha1.LastCopyAnnotation: "true"})
+			}
 			record(before, nil, brake.Work{}, brake.ShareOf(ordered))
 		}
 	}
+}
+
+// isLast returns whether a Work that is deleted has the last copy of a template that stays: render writes that on it before it deletes it, which
+// the differences do not show.
+func (s *State) isLast(work *workv1alpha1.Work) bool {
+	of := workv1alpha2.BoundTo(work)
+	unbinds := func(change controlloop.Change) bool {
+		binding, ok := change.Before.(workv1alpha2.Binding)
+		return ok && change.After == nil && binding.GetNamespace()+"/"+binding.GetName() == of
+	}
+	has := func(other *workv1alpha1.Work) bool { return workv1alpha2.BoundTo(other) == of }
+	return of != "" && !slices.ContainsFunc(s.Changes, unbinds) && !slices.ContainsFunc(s.Works, has)
 }
 
 // leaving are the Clusters that the change deletes, as they are until they are gone.

@@ -12,6 +12,7 @@ import (
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/host/preview/braking"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/knowledge/controlloop"
@@ -134,5 +135,30 @@ func TestTheFleetHasAnAccount(t *testing.T) {
 	got := state.Brakes()
 	if len(got) != 2 || got[0].Reason != clusterv1alpha1.FleetShareExceededReason || got[0].Touched != 3 || got[0].Objects != 4 {
 		t.Errorf("brakes are %+v", got)
+	}
+}
+
+// TestLastCopiesCountBelowTheMinimum: what one change takes from its last cluster is held in a small member as well.
+func TestLastCopiesCountBelowTheMinimum(t *testing.T) {
+	var unselected, deleted []controlloop.Change
+	for i := range brake.MinLastCopies {
+		name := fmt.Sprint("d", i)
+		w := work("m1", name, deployment(name, 1))
+		w.Annotations = map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotation: "shop", workv1alpha2.ResourceBindingNameAnnotation: name}
+		unselected = append(unselected, gone(w))
+		deleted = append(deleted, gone(w), controlloop.Change{Before: &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}})
+	}
+	for name, tc := range map[string]struct {
+		changes []controlloop.Change
+		want    int
+	}{
+		"of templates that stay":    {unselected, 1},
+		"of fewer":                  {unselected[1:], 0},
+		"of templates that go also": {deleted, 0},
+	} {
+		state := braking.State{Clock: clocktesting.NewFakePassiveClock(now), Clusters: []*clusterv1alpha1.Cluster{cluster("m1")}, Changes: tc.changes}
+		if got := state.Brakes(); len(got) != tc.want {
+			t.Errorf("%s: brakes are %+v, want %d", name, got, tc.want)
+		}
 	}
 }

@@ -77,7 +77,11 @@ func (w *Writer) goesWith(ctx context.Context, conn *member.Conn, live *unstruct
 func (w *Writer) admitShrinkage(try attempt, body, live *unstructured.Unstructured) error {
 	desired, isSet, _ := unstructured.NestedInt64(body.Object, "spec", "replicas")
 	current, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	if !isSet || !has || desired >= current || w.Brake.Admit(brake.Request{Cluster: try.Cluster, Work: try.work, Extra: 1}) {
+	if !isSet || !has || desired == current {
+		return nil
+	}
+	scaling := &brake.Scaling{Object: brake.Object(ssa.IdentityOf(live).String()), From: current, To: desired}
+	if w.Brake.Admit(brake.Request{Cluster: try.Cluster, Work: try.work, Scaling: scaling}) {
 		return nil
 	}
 	return brakedError{fmt.Sprintf("scaling %s from %d to %d replicas", ssa.IdentityOf(live), current, desired)}

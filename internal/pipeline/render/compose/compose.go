@@ -72,6 +72,7 @@ func (c *Composer) Compose(ctx context.Context, r Request) (*workv1alpha1.Work, 
 	if CarriesNamespace(work) {
 		annotations[workv1alpha1.ConflictResolutionAnnotation] = workv1alpha1.ConflictResolutionOverwrite // as without a binding
 	}
+	delete(work.Annotations, workv1alpha1.LastCopyAnnotation)
 	delete(work.Annotations, policyv1alpha1.HandoverAnnotation)
 	if eviction.IsExclusive(r.Binding) {
 		annotations[policyv1alpha1.HandoverAnnotation] = policyv1alpha1.HandoverExclusive
