@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -435,6 +436,18 @@ func TestAnImportThatAUserChangesIsTheirs(t *testing.T) {
 	fleettest.Delete(t, fleet.Hub, theirs)
 	expectImport(t, fleet.Hub, service, port(exported))
 	expectImport(t, m3, service, port(exported))
+
+	// Who creates the import after the export has it, though an import of the name is there.
+	created := &multiclusterv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+	created.Spec.Type = multiclusterv1beta1.ClusterSetIP
+	created.Spec.Ports = []multiclusterv1beta1.ServicePort{{Name: "http", Port: 8081, Protocol: corev1.ProtocolTCP}}
+	fleettest.Create(t, fleet.Hub, created)
+	expectImport(t, m3, service, port(8081))
+	expectImport(t, fleet.Hub, service, port(8081))
+	again := &multiclusterv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: created.Spec}
+	if err := fleet.Hub.Create(t.Context(), again); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("another import of the name is created: %v", err)
+	}
 }
 
 // TestImportByPolicy: an export and an import that a user makes on the control plane go where policies take them, in either

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,7 @@ import (
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/clients/hubstore"
 	"github.com/flagship-k8s/flagship/internal/features/agents"
+	"github.com/flagship-k8s/flagship/internal/features/mcsapi/imports"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 )
@@ -219,4 +221,26 @@ func (w *admissionLookups) bindings(ctx context.Context, kind schema.GroupKind, 
 		return nil
 	}
 	return []workv1alpha2.Binding{binding}
+}
+
+// withdraw deletes an object that the control plane derived, so that a user's can have its name. Before the loops run none is derived.
+func (w *admissionLookups) withdraw(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) error {
+	if !imports.Derives(kind.GroupKind()) {
+		return nil
+	}
+	h, err := w.started()
+	if err != nil {
+		return nil //nolint:nilerr // There is nothing to withdraw yet.
+	}
+	present, there := h.templates.Meta(hubstore.Ref{GroupVersionKind: kind, Namespace: namespace, Name: name})
+	if !there || !imports.IsDerived(present.Labels) {
+		return nil
+	}
+	derived := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	derived.SetGroupVersionKind(kind)
+	err = h.client.Delete(ctx, derived, client.Preconditions{UID: &present.UID})
+	if apierrors.IsConflict(err) { // it is a user's by now
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }

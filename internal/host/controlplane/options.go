@@ -164,6 +164,7 @@ func (o Options) complete() Options {
 		access.AdmissionPlugin{Name: admission.DeletionsName, Handler: admission.NewDeletions(o.lookups.cluster, o.lookups.keeps, o.lookups.waits)},
 		access.AdmissionPlugin{Name: agentadmission.Name, Handler: agentadmission.New(o.lookups.tokenCluster, o.lookups.issuedWith)},
 		access.AdmissionPlugin{Name: admission.LimitsName, Handler: admission.NewLimits(o.lookups.mayStore, o.lookups.mayRecord, limit.ValidateAnnotations)},
+		access.AdmissionPlugin{Name: admission.DerivedName, Handler: admission.NewDerived(o.lookups.withdraw)}, // after those that refuse
 		access.AdmissionPlugin{Name: admission.AuthorsName, Handler: admission.NewAuthors(o.authors)},
 	)
 	o.limiter, o.Server.Front = usersfirst.New(o.Clock)

@@ -151,6 +151,14 @@ func ignoreTaken(err error) error {
 }
 
 // isOnHub returns whether an object is one of those that OnHub selects.
+// Derives returns whether objects of a kind on the control plane may be derived from exports.
+func Derives(kind schema.GroupKind) bool {
+	return kind == importKind.GroupKind() || kind == serviceKind.GroupKind() || kind == sliceKind.GroupKind()
+}
+
+// IsDerived returns whether an object of such a kind with these labels is derived, and not a user's.
+func IsDerived(labels map[string]string) bool { return madeFromExports(labels) || isOnHub(labels) }
+
 func isOnHub(labels map[string]string) bool {
 	return labels[policyv1alpha1.ResourceTemplateClaimedByLabel] == multiclusterv1beta1.KindServiceImport
 }
