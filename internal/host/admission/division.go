@@ -34,7 +34,7 @@ func (p *Plugin) warnDivision(ctx context.Context, kind schema.GroupKind, object
 		case of == "StatefulSet" && !independent:
 			warning.AddWarning(ctx, "", fmt.Sprintf("%s selects StatefulSets, which the policy divides: each cluster names its pods from 0 on and gives them volumes of their own, "+
 				"so that these are several sets, not one. The annotation %s=true says that they are independent", path, policyv1alpha1.MembersIndependentAnnotation))
-		case p.ReplicasUnknown(schema.FromAPIVersionAndKind(version, of)):
+		case p.ReplicasUnknown != nil && p.ReplicasUnknown(schema.FromAPIVersionAndKind(version, of)):
 			warning.AddWarning(ctx, "", fmt.Sprintf("%s selects the kind %s, whose replicas are not known, and the policy divides: each cluster gets all replicas of an object. "+
 				"A ResourceInterpreterCustomization with replicaResource and replicaRevision says which they are, or the subresource scale of the definition", path, of))
 		}

@@ -42,7 +42,7 @@ type Config struct {
 	// Publish publishes an event; nil for a plugin that publishes none.
 	Publish func(events.Event)
 	// ReplicasUnknown returns whether a kind is one of a definition whose replicas cannot be read; it is a function because the interpreter, which is
-	// not built yet when the API server starts, decides that.
+	// not built yet when the API server starts, decides that. Nil for a plugin that does not know, such as that of a preview.
 	ReplicasUnknown func(kind schema.GroupVersionKind) bool
 	// AllowNoExecuteTaintPolicy accepts ClusterTaintPolicies with taints that evict.
 	AllowNoExecuteTaintPolicy bool

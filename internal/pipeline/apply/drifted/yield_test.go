@@ -34,7 +34,7 @@ func TestWholes(t *testing.T) {
 		"MapByKey":      {`{data: {a: x}}`, `{data: {a: z, b: y}}`, `{"f:data":{"f:a":{},"f:b":{}}}`, []string{"/data"}, []string{"/data/a"}},
 		"WasEmpty":      {`{podSelector: {}}`, `{podSelector: {a: x}}`, `{"f:podSelector":{}}`, []string{"/podSelector"}, []string{"/podSelector"}},
 		"Same":          {`{subjects: [{name: a}]}`, `{subjects: [{name: a}]}`, `{"f:subjects":{}}`, []string{"/subjects"}, nil},
-		"NoOwner":        {`{subjects: [{name: a}]}`, `{subjects: [{name: a}, {name: b}]}`, ``, []string{"/subjects"}, nil},
+		"NoOwner":       {`{subjects: [{name: a}]}`, `{subjects: [{name: a}, {name: b}]}`, ``, []string{"/subjects"}, nil},
 	} {
 		c := &comparison{wanted: object(t, tc.wanted), live: object(t, tc.live), owners: func() []metav1.ManagedFieldsEntry { return theirs(tc.owners) }}
 		if diff := cmp.Diff(tc.want, c.unlike(tc.lost)); diff != "" {
