@@ -133,7 +133,7 @@ func fieldsOf(t *testing.T, fleet *fleettest.Fleet, obj *unstructured.Unstructur
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, fleettest.Patience, true, func(ctx context.Context) (bool, error) {
 		q := &fleetv1alpha1.DriftReport{Spec: fleetv1alpha1.DriftReportSpec{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 		if last = fleet.Hub.Create(ctx, q); last != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // it is requested again
 		}
 		var fields []fleetv1alpha1.DriftedField
 		for _, o := range q.Status.Objects {

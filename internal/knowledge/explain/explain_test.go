@@ -409,13 +409,13 @@ func TestWhatIsWrongInAMemberIsNamed(t *testing.T) {
 		"the template is suspended": {func(f *explain.Facts, _ *workv1alpha1.Work) {
 			f.Template.Object["spec"] = map[string]any{"suspend": true}
 		}, "Template waits: the object itself says that nothing is to happen: spec.suspend is true"},
-		"the cluster is not ready": {func(f *explain.Facts, w *workv1alpha1.Work) {
+		"the cluster is not ready": {func(f *explain.Facts, _ *workv1alpha1.Work) {
 			f.Targets[0].Cluster.Status.Conditions[0].Status, f.Targets[0].Cluster.Status.Conditions[0].Message = metav1.ConditionUnknown, "no answer"
 		}, "Cluster in m1 waits: the cluster is not ready: no answer"},
-		"the cluster sends too much": {func(f *explain.Facts, w *workv1alpha1.Work) {
+		"the cluster sends too much": {func(f *explain.Facts, _ *workv1alpha1.Work) {
 			f.Targets[0].Cluster.Status.Conditions = append(f.Targets[0].Cluster.Status.Conditions, clusterv1alpha1.ResourcesNotCounted("pods"))
 		}, "Cluster in m1 waits: what is reported of objects in the cluster may be old: what the cluster sends is not read in full: pods"},
-		"a part of the rights": {func(f *explain.Facts, w *workv1alpha1.Work) {
+		"a part of the rights": {func(f *explain.Facts, _ *workv1alpha1.Work) {
 			f.Targets[0].Cluster.Status.Conditions = append(f.Targets[0].Cluster.Status.Conditions, clusterv1alpha1.ResourcesNotReadable("no nodes"))
 		}, "Nothing failed and nothing waits."},
 		"replicas are not known": {func(f *explain.Facts, _ *workv1alpha1.Work) {
