@@ -40,7 +40,8 @@ func released[T client.Object](obj T) error {
 		return errors.New("it is managed")
 	}
 	for key := range obj.GetAnnotations() {
-		if workv1alpha1.IsOwnershipKey(key) {
+		// That it was there before us is still so when it is taken back.
+		if workv1alpha1.IsOwnershipKey(key) && (key != workv1alpha1.AdoptedAnnotation || obj.GetLabels()[workv1alpha1.ReleasedByLabel] == "") {
 			return fmt.Errorf("it has the annotation %s", key)
 		}
 	}

@@ -203,14 +203,14 @@ func TestAWebhookTakesEffectAtOnce(t *testing.T) {
 	}}
 	fleettest.Create(t, fleet.Hub, fleettest.Policy(ns, "gear", fleettest.To("member1"), gear), gear.DeepCopy())
 	w, b := work("member1", "Widget", ns, "gear"), binding(ns, "Widget", "gear")
-	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceHealthy))
+	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceUnknown)) // it has no status
 
 	config := webhookFor(answering(t), "webhook.example.io", "Widget")
 	fleettest.Create(t, fleet.Hub, config)
 	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceUnhealthy))
 	fleettest.ExpectEventually(t, fleet.Hub, b, replicasAre(5))
 	fleettest.Delete(t, fleet.Hub, config)
-	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceHealthy))
+	fleettest.ExpectEventually(t, fleet.Hub, w, healthIs(workv1alpha1.ResourceUnknown))
 	fleettest.ExpectEventually(t, fleet.Hub, b, replicasAre(0))
 	fleettest.Delete(t, fleet.Hub, gear.DeepCopy())
 	fleettest.ExpectGone(t, m, gear)

@@ -212,9 +212,12 @@ func TestAPreservedObjectIsReleased(t *testing.T) {
 	if left.UID != first.UID || left.Data["a"] != "1" || left.Labels["mine"] != "yes" {
 		t.Errorf("it is not what it was: %+v", left)
 	}
+	if left.Labels[workv1alpha1.ReleasedByLabel] == "" {
+		t.Error("it does not say which control plane released it")
+	}
 	for _, marks := range []map[string]string{left.Labels, left.Annotations} {
 		for key := range marks {
-			if strings.Contains(key, "karmada.io/") || strings.Contains(key, "flagship.io/") {
+			if key != workv1alpha1.ReleasedByLabel && (strings.Contains(key, "karmada.io/") || strings.Contains(key, "flagship.io/")) {
 				t.Errorf("it still carries %s", key)
 			}
 		}
