@@ -66,6 +66,14 @@ func Stays(ref Ref, object metav1.Object) string {
 	}
 }
 
+// StaysWith is Stays where exclude, unless it is nil, keeps further objects on the control plane.
+func StaysWith(exclude func(Ref) bool, ref Ref, object metav1.Object) string {
+	if exclude != nil && exclude(ref) {
+		return "it stays on the control plane: a flag of the control plane keeps its namespace here"
+	}
+	return Stays(ref, object)
+}
+
 // InEveryMember returns whether a definition is one of exports and imports. The control plane brings these to every member
 // itself, in Works that have the names a binding's would have.
 func InEveryMember(definition string) bool {

@@ -354,10 +354,7 @@ func (s *Store) watchOf(gvk schema.GroupVersionKind) *watch {
 
 // Stays returns why an object whose kind may be a template is none; "" if it is one.
 func (s *Store) Stays(ref Ref, object metav1.Object) string {
-	if s.exclude != nil && s.exclude(ref) {
-		return "it stays on the control plane: a flag of the control plane keeps its namespace here"
-	}
-	return Stays(ref, object)
+	return StaysWith(s.exclude, ref, object)
 }
 
 // never returns whether an object is no template whatever its metadata.

@@ -103,10 +103,7 @@ func (t *Templates) Mapping(gvk schema.GroupVersionKind) (gvr schema.GroupVersio
 
 // Stays returns why an object is no template; "" if it is one.
 func (t *Templates) Stays(ref hubstore.Ref, object metav1.Object) string {
-	if t.exclude != nil && t.exclude(ref) {
-		return "it stays on the control plane: a flag of the control plane keeps its namespace here"
-	}
-	return hubstore.Stays(ref, object)
+	return hubstore.StaysWith(t.exclude, ref, object)
 }
 
 // Meta implements Store.
