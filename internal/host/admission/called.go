@@ -17,25 +17,20 @@ func (p *Plugin) warnServices(ctx context.Context, object, old subject) {
 	if p.Endpoints == nil {
 		return
 	}
-	const admits = "the webhook is not called here, only in members. For one that is called here, create an EndpointSlice of the Service, or use clientConfig.url"
 	switch object := object.(type) {
 	case *admissionregistration.ValidatingWebhookConfiguration:
 		if before, ok := old.(*admissionregistration.ValidatingWebhookConfiguration); ok && reflect.DeepEqual(before.Webhooks, object.Webhooks) {
 			return
 		}
 		for i := range object.Webhooks {
-			if service := object.Webhooks[i].ClientConfig.Service; service != nil {
-				p.warnService(ctx, field.NewPath("webhooks").Index(i), service.Namespace, service.Name, admits)
-			}
+			p.warnAdmission(ctx, i, object.Webhooks[i].ClientConfig)
 		}
 	case *admissionregistration.MutatingWebhookConfiguration:
 		if before, ok := old.(*admissionregistration.MutatingWebhookConfiguration); ok && reflect.DeepEqual(before.Webhooks, object.Webhooks) {
 			return
 		}
 		for i := range object.Webhooks {
-			if service := object.Webhooks[i].ClientConfig.Service; service != nil {
-				p.warnService(ctx, field.NewPath("webhooks").Index(i), service.Namespace, service.Name, admits)
-			}
+			p.warnAdmission(ctx, i, object.Webhooks[i].ClientConfig)
 		}
 	case *apiextensions.CustomResourceDefinition:
 		before, ok := old.(*apiextensions.CustomResourceDefinition)
@@ -46,6 +41,14 @@ func (p *Plugin) warnServices(ctx context.Context, object, old subject) {
 		service := object.Spec.Conversion.WebhookClientConfig.Service
 		p.warnService(ctx, field.NewPath("spec", "conversion", "webhook"), service.Namespace, service.Name,
 			fmt.Sprintf("the control plane stores version %s and can neither read nor take another one. Write objects in that version, or see docs/crds.md#conversion-webhooks", storedVersion(object)))
+	}
+}
+
+// warnAdmission warns of the i-th webhook of a configuration.
+func (p *Plugin) warnAdmission(ctx context.Context, i int, at admissionregistration.WebhookClientConfig) {
+	if at.Service != nil {
+		p.warnService(ctx, field.NewPath("webhooks").Index(i), at.Service.Namespace, at.Service.Name,
+			"the webhook is not called here, only in members. For one that is called here, create an EndpointSlice of the Service, or use clientConfig.url")
 	}
 }
 

@@ -6,13 +6,11 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	"github.com/flagship-k8s/flagship/internal/knowledge/events"
 )
-
-// bootstrapToken begins the names of Secrets with tokens for joining. No other cluster has a use for them.
-const bootstrapToken = "bootstrap-token-"
 
 // reportStays warns who creates an object in a namespace of Kubernetes that no policy sends it to members, and publishes an event. A
 // policy may be written before or after the object, so that what policies select does not count.
@@ -20,7 +18,7 @@ func (p *Plugin) reportStays(ctx context.Context, a admission.Attributes, object
 	kind := a.GetKind()
 	if a.GetOperation() != admission.Create || ofControlPlane(a) || !workv1alpha1.NamespaceOfKubernetes(object.GetNamespace()) ||
 		object.GetAnnotations()[workv1alpha1.PropagateAnnotation] == "true" || p.Never(kind, "", object.GetName()) ||
-		strings.HasPrefix(object.GetName(), bootstrapToken) {
+		strings.HasPrefix(object.GetName(), bootstrapapi.BootstrapTokenSecretPrefix) { // no other cluster has a use for a token
 		return
 	}
 	text := workv1alpha1.StaysIn(object.GetNamespace())
