@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	// What waits to be written is shared by namespaces.
 	"knowledge/events": {"knowledge/bounds"},
 	// Its steps are made of their reasons.
-	"knowledge/explain": {"knowledge/backoff", "knowledge/policy", "knowledge/override", "knowledge/ownership"},
+	"knowledge/explain": {"knowledge/backoff", "knowledge/bounds", "knowledge/policy", "knowledge/override", "knowledge/ownership"},
 	// The claims of policies are no part of a revision.
 	"knowledge/history": {"knowledge/policy"},
 	// No feature imports another, so that each may be deleted.

@@ -85,3 +85,8 @@ func joined(groups ...map[string]string) map[string]string {
 func keysOf(m map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
 }
+
+// HasNoStatus returns whether a cluster reports nothing as the status of an object.
+func HasNoStatus(status *runtime.RawExtension) bool {
+	return status == nil || slices.Contains([]string{"", "{}", "null"}, string(status.Raw))
+}

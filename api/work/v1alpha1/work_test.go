@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -45,5 +46,16 @@ func TestStampListsAllKeys(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantAnnotations, object.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+func TestHasNoStatus(t *testing.T) {
+	for raw, want := range map[string]bool{"": true, "{}": true, "null": true, `{"phase":"Running"}`: false} {
+		if got := HasNoStatus(&runtime.RawExtension{Raw: []byte(raw)}); got != want {
+			t.Errorf("%q: got %v", raw, got)
+		}
+	}
+	if !HasNoStatus(nil) {
+		t.Error("what is not reported counts as a status")
 	}
 }

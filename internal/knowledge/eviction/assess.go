@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
+	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 )
 
@@ -136,7 +137,7 @@ func healthyElsewhere(b workv1alpha2.Binding) (some, all bool) {
 // many custom resources. Of such a copy the binding does not show whether its cluster can be reached; that is decided by its taints.
 func Arrived(b workv1alpha2.Binding, cluster string) bool {
 	item := itemOf(b, cluster)
-	return item != nil && (item.Health == workv1alpha2.ResourceHealthy || item.Health == workv1alpha2.ResourceUnknown && item.Applied && (item.Status == nil || string(item.Status.Raw) == "{}"))
+	return item != nil && (item.Health == workv1alpha2.ResourceHealthy || item.Health == workv1alpha2.ResourceUnknown && item.Applied && workv1alpha1.HasNoStatus(item.Status))
 }
 
 // HealthOf is the health of the copy in a cluster; empty if nothing is reported.

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
@@ -16,6 +15,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/backoff"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 )
 
 // maxComplaint is how many bytes of a condition in a member are shown.
@@ -128,7 +128,7 @@ func memberStep(t *Target, m workv1alpha1.ManifestStatus, needs []Right) Step {
 		step.Outcome = fleetv1alpha1.OutcomeWaiting
 	}
 	seen := meta.IsStatusConditionTrue(t.Work.Status.Conditions, workv1alpha1.WorkAvailable)
-	if (m.Health == workv1alpha1.ResourceUnknown || m.Health == "") && isBlank(m.Status) && seen {
+	if (m.Health == workv1alpha1.ResourceUnknown || m.Health == "") && workv1alpha1.HasNoStatus(m.Status) && seen {
 		step.Message = "the health is not known: nothing in the cluster has reported a status of the object"
 	}
 	for _, kind := range []string{workv1alpha1.WorkDegraded, workv1alpha1.WorkAvailable, workv1alpha1.WorkProgressing} {
@@ -224,18 +224,10 @@ func (r *reported) complaint() string {
 			if because := strings.TrimSuffix(strings.TrimPrefix(c.Reason+": "+c.Message, ": "), ": "); because != "" {
 				text += ", " + because
 			}
-			return cut(text)
+			return bounds.Cut(text, maxComplaint)
 		}
 	}
 	return ""
-}
-
-// cut shortens text of a member.
-func cut(text string) string {
-	if len(text) <= maxComplaint {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxComplaint], "") + " …"
 }
 
 // NoStatusSubresource says why a template has no status although its copies have.
@@ -244,12 +236,7 @@ const NoStatusSubresource = "The clusters report a status, which is in the bindi
 
 // HasStatus returns whether some cluster reports a status of its copy.
 func HasStatus(items []workv1alpha2.AggregatedStatusItem) bool {
-	return slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return !isBlank(i.Status) })
-}
-
-// isBlank returns whether a status has nothing in it.
-func isBlank(status *runtime.RawExtension) bool {
-	return status == nil || slices.Contains([]string{"", "{}", "null"}, string(status.Raw))
+	return slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return !workv1alpha1.HasNoStatus(i.Status) })
 }
 
 // statusSteps returns what was aggregated.

@@ -14,6 +14,7 @@ import (
 
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/knowledge/bounds"
 	"github.com/flagship-k8s/flagship/internal/knowledge/ownership"
 )
 
@@ -134,7 +135,7 @@ func Warnings(cluster string, of *unstructured.Unstructured, warnings []corev1.E
 			break
 		}
 		e := newest[reason]
-		step := done(fleetv1alpha1.StageMember, cut(e.Message))
+		step := done(fleetv1alpha1.StageMember, bounds.Cut(e.Message, maxComplaint))
 		step.Outcome, step.Cluster, step.Reason, step.Time, step.Actor = fleetv1alpha1.OutcomeFailed, cluster, e.Reason, &e.LastTimestamp, e.Source.Component
 		if e.LastTimestamp.IsZero() {
 			step.Time = nil

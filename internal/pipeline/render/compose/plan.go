@@ -282,5 +282,5 @@ func isHealthy(work *workv1alpha1.Work) bool {
 
 // isSilent returns whether the member has an object, and nothing there reports a status of it.
 func isSilent(work *workv1alpha1.Work, s workv1alpha1.ManifestStatus) bool {
-	return s.Health == workv1alpha1.ResourceUnknown && (s.Status == nil || string(s.Status.Raw) == "{}") && meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkAvailable)
+	return s.Health == workv1alpha1.ResourceUnknown && workv1alpha1.HasNoStatus(s.Status) && meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkAvailable)
 }
