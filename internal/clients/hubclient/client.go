@@ -33,6 +33,10 @@ func New(mgr ctrl.Manager, clk clock.Clock) (client.Client, error) {
 	return c, nil
 }
 
+// NeverVersion is a resourceVersion no object has: the first write to a store makes number 1, and it is no object. In an apply it means "only if there
+// is no such object", which saves asking first.
+const NeverVersion = "1"
+
 // localWriter is a client that writes some kinds without requests. WithRequests returns one that calls written after such a write, and has others made
 // by requests.
 type localWriter interface {

@@ -29,9 +29,6 @@ import (
 // importsManager owns the imports on the control plane, so that fields are removed from them that no export has any more.
 const importsManager = "flagship-imports"
 
-// neverVersion is a resourceVersion that no object has: an apply with it only creates.
-const neverVersion = "1"
-
 // writeOnHub makes the import on the control plane what the exports add up to. It has no address: nothing runs there. One that a user
 // made stays as it is, and so does one whose spec a user changed.
 func (i *importer) writeOnHub(ctx context.Context, s *set) error {
@@ -84,7 +81,7 @@ func (i *importer) applyOnHub(ctx context.Context, s *set, existing *multicluste
 		return nil, fmt.Errorf("encoding ServiceImport %s: %w", s.key, err)
 	}
 	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	object.SetResourceVersion(neverVersion) // one that a user creates meanwhile is theirs
+	object.SetResourceVersion(hubclient.NeverVersion) // one that a user creates meanwhile is theirs
 	if existing != nil {
 		object.SetResourceVersion(existing.ResourceVersion)
 	}

@@ -18,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	policyv1alpha1 "github.com/flagship-k8s/flagship/api/policy/v1alpha1"
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
+	"github.com/flagship-k8s/flagship/internal/clients/hubclient"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/conceal"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/drifted"
 	"github.com/flagship-k8s/flagship/internal/pipeline/apply/objects/results"
@@ -28,9 +29,6 @@ import (
 )
 
 const (
-	// neverVersion is a resourceVersion no object has: the first write to a store makes number 1, and it is no object.
-	// In an apply it means "only if there is no such object", which saves asking first.
-	neverVersion = "1"
 	// lag is how long a watch may take to show what we wrote before the member is read instead.
 	lag = 30 * time.Second
 	// rounds bounds how often one apply is corrected by what the API server answers.
@@ -147,7 +145,7 @@ func (w *Writer) create(ctx context.Context, try attempt) (results.Entry, error)
 		return results.Entry{Ended: true}, nil
 	}
 	body := try.desired.DeepCopy()
-	body.SetResourceVersion(neverVersion)
+	body.SetResourceVersion(hubclient.NeverVersion)
 	made, err := w.send(ctx, try, body, nil, false)
 	if apierrors.IsConflict(err) {
 		return w.examine(ctx, try)
