@@ -44,11 +44,6 @@ func keptByPerson(d destination, work *workv1alpha1.Work) bool {
 	return !d.keepBefore.IsZero() && !work.DeletionTimestamp.After(d.keepBefore)
 }
 
-func clusterOf(work types.NamespacedName) string {
-	cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(work.Namespace)
-	return cluster
-}
-
 // setBraked reports that a Work waits for the brake.
 func (a *Applier) setBraked(work *workv1alpha1.Work, err error) {
 	a.report.Update(work, workstatus.Apply, func(_ *workv1alpha1.Work, status *workv1alpha1.WorkStatus) {

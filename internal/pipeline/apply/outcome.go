@@ -38,7 +38,8 @@ func (a *Applier) setOutcome(work *workv1alpha1.Work, total int, results []outco
 	key := client.ObjectKeyFromObject(work)
 	complaints, failures, lasting := complaintsOf(results)
 	if !objects.IsBraked(errors.Join(failures...)) {
-		a.brake.Clear(clusterOf(key), key)
+		cluster, _ := workv1alpha1.ClusterOfExecutionNamespace(key.Namespace)
+		a.brake.Clear(cluster, key)
 	}
 	if len(failures) == 0 {
 		a.troubles.End(key)
