@@ -59,7 +59,7 @@ func (r released) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// findReleased lists the objects in a member that have the mark of a control plane. What cannot be listed is left out.
+// findReleased lists the objects in a member that have the mark of a control plane. With an error it returns those that could be listed.
 func findReleased(ctx context.Context, hub client.Client, member *rest.Config, controlPlane string) (released, error) {
 	ctx, cancel := context.WithTimeout(ctx, releasedPatience)
 	defer cancel()
@@ -76,6 +76,7 @@ func findReleased(ctx context.Context, hub client.Client, member *rest.Config, c
 		return released{}, fmt.Errorf("listing what the member serves: %w", err)
 	}
 	var found released
+	var faults []error
 	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "patch"}}, lists) {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -86,9 +87,12 @@ func findReleased(ctx context.Context, hub client.Client, member *rest.Config, c
 			if ctx.Err() != nil {
 				return found, errors.Join(err, ctx.Err())
 			}
+			if !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) { // bounded rights, and what is no object
+				faults = append(faults, err)
+			}
 		}
 	}
-	return found, nil
+	return found, errors.Join(faults...)
 }
 
 // add compares the objects of a resource with the templates.
