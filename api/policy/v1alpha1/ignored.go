@@ -10,7 +10,7 @@ import (
 // maxIgnoredFields bounds what is looked up in each object of a policy, and maxIgnoredDepth each of them.
 const maxIgnoredFields, maxIgnoredDepth = 32, 32
 
-// IgnoredFields are the pointers in the annotation DriftIgnoreAnnotation, no more than a policy may have.
+// IgnoredFields are the pointers in the annotation DriftIgnoreAnnotation, one more at most than a policy may have.
 func IgnoredFields(annotations map[string]string) []string {
 	var fields []string
 	for _, text := range strings.FieldsFunc(annotations[DriftIgnoreAnnotation], func(r rune) bool { return r == ',' || r == '\n' }) {
