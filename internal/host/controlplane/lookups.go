@@ -190,7 +190,7 @@ func (w *admissionLookups) waits(ctx context.Context, kind schema.GroupKind, nam
 			continue
 		}
 		engaged := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionBrakeEngaged)
-		if engaged || !tried && h.members.Foresees(name, works[name]) {
+		if engaged || !tried && h.members.WillWait(name, works[name]) {
 			waits = append(waits, name)
 		}
 	}

@@ -25,8 +25,8 @@ type account struct {
 	admitted map[types.NamespacedName]bool
 	// waiting are the Works whose requests were refused, with the objects that these touch besides those that leave.
 	waiting map[types.NamespacedName]int
-	// foreseen are the Works whose removal users have requested by deleting templates, until it is ordered, with the time of the request.
-	foreseen map[types.NamespacedName]time.Time
+	// requested are the Works whose removal users have requested by deleting templates, until it is ordered, with the time of the request.
+	requested map[types.NamespacedName]time.Time
 
 	state   State
 	refused time.Time // last
@@ -48,7 +48,7 @@ func (a *account) change(now time.Time, step time.Duration, key types.Namespaced
 	a.last += after.Last - before.Last
 	gone := after == (Work{})
 	if gone || after.Leaving > 0 {
-		delete(a.foreseen, key)
+		delete(a.requested, key)
 	}
 	if more < 0 && (!gone || !a.admitted[key]) {
 		a.most.lower(-more)

@@ -24,8 +24,8 @@ const (
 	// quiet is the pause after which one change of a person has ordered all removals that it causes, and maxSettle is the longest wait for it.
 	quiet     = 2 * time.Second
 	maxSettle = 10 * time.Second
-	// foresight is how long after the deletion of a template the removal of its copies is ordered at the latest, as a rule.
-	foresight = 5 * time.Second
+	// orderedWithin is how long after the deletion of a template the removal of its copies is ordered at the latest, as a rule.
+	orderedWithin = 5 * time.Second
 )
 
 // MaxRelease is the longest time for which the brake can be released at once.
@@ -256,23 +256,23 @@ func (b *Brake) admit(q Request) (admitted, news bool) {
 	return true, len(a.waiting) != before
 }
 
-// Foresees returns whether the removal of the objects of Works, which a user has requested just now, will wait if it is the last of those that
-// were foreseen before and are not ordered yet.
-func (b *Brake) Foresees(cluster string, works []types.NamespacedName) bool {
+// WillWait returns whether the removal of the objects of Works, which a user has requested just now, will wait if it is the last of those that
+// were requested before and are not ordered yet.
+func (b *Brake) WillWait(cluster string, works []types.NamespacedName) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, a := b.clock.Now(), b.account(cluster)
 	if b.off() || now.Before(a.until) {
 		return false
 	}
-	maps.DeleteFunc(a.foreseen, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > foresight })
-	if a.foreseen == nil {
-		a.foreseen = map[types.NamespacedName]time.Time{}
+	maps.DeleteFunc(a.requested, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > orderedWithin })
+	if a.requested == nil {
+		a.requested = map[types.NamespacedName]time.Time{}
 	}
 	for _, work := range works {
-		a.foreseen[work] = now
+		a.requested[work] = now
 	}
-	return a.state.Cause != None || b.judge(now, a, len(a.foreseen)).Cause != None
+	return a.state.Cause != None || b.judge(now, a, len(a.requested)).Cause != None
 }
 
 // judge adds up the accounts. The lock is held.

@@ -211,10 +211,10 @@ func (m *Members) apply(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// Foresees returns whether removals that a user has requested will wait in a cluster: see package brake.
-func (m *Members) Foresees(cluster string, works []types.NamespacedName) bool {
+// WillWait returns whether removals that a user has requested will wait in a cluster: see package brake.
+func (m *Members) WillWait(cluster string, works []types.NamespacedName) bool {
 	b := m.brake.Load()
-	return b != nil && b.Foresees(cluster, works)
+	return b != nil && b.WillWait(cluster, works)
 }
 
 func (m *Members) observe(mgr ctrl.Manager) error {
