@@ -11,7 +11,7 @@ import (
 // DerivedName is the name of Derived in the admission chain.
 const DerivedName = "FlagshipDerived"
 
-// Derived lets users create objects whose names those have that the control plane derives from others: who declares wins.
+// Derived lets a user create an object under the name of one that the control plane derived: the derived one is deleted first.
 type Derived struct {
 	// withdraw deletes the object of a name if the control plane derived it.
 	withdraw func(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) error
@@ -27,7 +27,7 @@ func NewDerived(withdraw func(ctx context.Context, kind schema.GroupVersionKind,
 // Handles implements admission.Interface.
 func (d *Derived) Handles(operation admission.Operation) bool { return operation == admission.Create }
 
-// Validate makes way for an object that a user creates. It refuses none. A dry run deletes nothing, and is refused since the name is taken.
+// Validate deletes the derived object of that name. A dry run deletes nothing, and is refused since the name is taken.
 func (d *Derived) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetSubresource() != "" || a.GetName() == "" || a.IsDryRun() || ofControlPlane(a) {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/flagship-k8s/flagship/internal/host/admission"
 )
 
-// TestWhatIsDerivedGivesWay: only a real creation by others than the control plane withdraws what was derived.
-func TestWhatIsDerivedGivesWay(t *testing.T) {
+// TestADerivedObjectIsReplaced: only a real creation by others than the control plane withdraws what was derived.
+func TestADerivedObjectIsReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		user, object, subresource string
 		dry                       bool
