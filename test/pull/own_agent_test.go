@@ -182,6 +182,12 @@ func TestOwnAgent(t *testing.T) {
 		last := fleettest.ConfigMap("shop", "last", nil)
 		fleettest.Create(t, hub.Cluster, fleettest.Policy("shop", "last", fleettest.To("far"), last), last)
 		fleettest.ExpectEventually(t, member.Cluster, fleettest.ConfigMap("shop", "last", nil), fleettest.Exists)
+		fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment("shop", "web", 2), func(d *appsv1.Deployment) error {
+			if d.Labels[workv1alpha1.ManagedLabel] == "" {
+				return errors.New("no Work applies it")
+			}
+			return nil
+		})
 		r := fleettest.Flagship(t, "unregister", "far", "--delete-objects", "--kubeconfig", hub.Kubeconfig, "--cluster-kubeconfig", member.Kubeconfig)
 		if r.Code != 0 {
 			t.Fatalf("unregister: %s", r.Stderr)
@@ -190,7 +196,8 @@ func TestOwnAgent(t *testing.T) {
 		agent.ExpectEnd(t, "does not exist any more")
 		// With the namespace go the account, and the Deployment and the Secrets of "register --apply".
 		fleettest.ExpectGone(t, member.Cluster, fleettest.ConfigMap("shop", "last", nil))
-		fleettest.ExpectEventually(t, member.Cluster, fleettest.Deployment("shop", "web", 2), running) // it was released with the Cluster before
+		// It was released with the Cluster before, and the one registered after it has taken it back.
+		fleettest.ExpectGone(t, member.Cluster, fleettest.Deployment("shop", "web", 2))
 		fleettest.ExpectGone(t, member.Cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: clusterv1alpha1.ClusterNamespace}})
 	})
 	if ends != nil {
