@@ -2,6 +2,7 @@ package enroll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +43,9 @@ const (
 	renewTimeout = 20 * time.Second
 	// releasePause is between two reads of the Works of a Cluster that leaves and cannot be reached.
 	releasePause = 2 * time.Second
+	// karmadaRelease is how long Karmada's agent has to remove its finalizer from a Work whose objects stay. It fails for ever where
+	// such an object is not its own, or has lost its labels in an attempt before.
+	karmadaRelease = 30 * time.Second
 )
 
 // Deps is what the loop needs of its neighbours.
@@ -262,7 +267,7 @@ func (r *Reconciler) release(ctx context.Context, cluster *clusterv1alpha1.Clust
 	}
 	switch {
 	case gone:
-	case isReady(cluster):
+	case isReady(cluster) && !hasKarmadaAgent(cluster):
 		return 0, nil // Events of the namespace and of the cluster's readiness enqueue the Cluster.
 	default:
 		return releasePause, nil // A Work may have been missing from the cache.
@@ -297,7 +302,31 @@ func (r *Reconciler) removeSpace(ctx context.Context, cluster *clusterv1alpha1.C
 		}
 	}
 	// The namespace controller would delete its Works too, but other kinds first.
-	return false, r.removeWorks(ctx, cluster)
+	if err := r.removeWorks(ctx, cluster); err != nil {
+		return false, err
+	}
+	return false, r.releaseOverdue(ctx, cluster)
+}
+
+// hasKarmadaAgent returns whether the agent of Karmada runs in a member: its certificate is listed in the Cluster.
+func hasKarmadaAgent(cluster *clusterv1alpha1.Cluster) bool {
+	return cluster.Annotations[clusterv1alpha1.AgentCredentialsAnnotation] != ""
+}
+
+// releaseOverdue removes the finalizers that Karmada's agent had time to remove, of Works whose objects stay in the member.
+func (r *Reconciler) releaseOverdue(ctx context.Context, cluster *clusterv1alpha1.Cluster) error {
+	if !hasKarmadaAgent(cluster) {
+		return nil
+	}
+	works, err := hubclient.ListWorks(ctx, r.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster.Name)))
+	failures := []error{err}
+	for _, work := range works {
+		deleted := work.DeletionTimestamp
+		if deleted != nil && r.deps.Clock.Since(deleted.Time) >= karmadaRelease && ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+			failures = append(failures, hubclient.RemoveFinalizer(ctx, r.client, work, workv1alpha1.ExecutionFinalizer, client.FieldOwner(memberaccount.FieldManager)))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // removeWorks deletes the Works of a cluster that is being removed. If it cannot be reached, it also removes their finalizers.

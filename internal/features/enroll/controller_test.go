@@ -307,6 +307,33 @@ func TestLeavingUnreachable(t *testing.T) {
 	}
 }
 
+// TestLeavingWithTheAgentOfKarmada: it may fail for ever to remove the finalizer of a Work whose objects stay.
+func TestLeavingWithTheAgentOfKarmada(t *testing.T) {
+	f, work := leaving(t, true)
+	cluster := f.cluster()
+	cluster.Annotations = map[string]string{clusterv1alpha1.AgentCredentialsAnnotation: "X509SHA256=1"}
+	f.get(work)
+	work.Spec.PreserveResourcesOnDeletion = new(true)
+	if err := errors.Join(f.hub.Update(t.Context(), cluster), f.hub.Update(t.Context(), work)); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.SetTime(time.Now()) // the time of deletion is the fake's
+	f.mustReconcile()
+	f.get(work)
+	f.clock.SetTime(work.DeletionTimestamp.Add(karmadaRelease - time.Second))
+	if result := f.mustReconcile(); result.RequeueAfter == 0 {
+		t.Error("nothing enqueues the Cluster once its agent has had its time")
+	}
+	if f.get(work); len(work.Finalizers) != 2 {
+		t.Errorf("finalizers of the Work are %v before the agent has had its time", work.Finalizers)
+	}
+	f.clock.Step(time.Second)
+	f.mustReconcile()
+	if f.get(work); !slices.Equal(work.Finalizers, []string{"other"}) {
+		t.Errorf("finalizers of the Work are %v, want ours gone", work.Finalizers)
+	}
+}
+
 func TestLeavingAMemberOfTwo(t *testing.T) {
 	f := joined(t, "m1")
 	if err := memberaccount.ControllerOf("other-hub").Install(t.Context(), f.member); err != nil {

@@ -106,8 +106,8 @@ func checkReportedSecret(secret *core.Secret, cluster string) error {
 	switch {
 	case !slices.Contains(clusterv1alpha1.KarmadaAgentSecrets(cluster), secret.Name):
 		return fmt.Errorf("the agent of cluster %q writes the Secrets %q only", cluster, clusterv1alpha1.KarmadaAgentSecrets(cluster))
-	case secret.Type != core.SecretTypeOpaque || secret.Immutable != nil || len(secret.Labels)+len(secret.Annotations)+len(secret.Finalizers) > 0:
-		return errors.New("metadata: a Secret of an agent is Opaque, can be changed, and has no labels, annotations or finalizers")
+	case secret.Type != core.SecretTypeOpaque || secret.Immutable != nil || len(secret.Annotations)+len(secret.Finalizers) > 0 || !onlySystemLabel(secret.Labels):
+		return fmt.Errorf("metadata: a Secret of an agent is Opaque, can be changed, and has no annotations, finalizers, or labels but %s", clusterv1alpha1.SystemLabel)
 	}
 	for _, owner := range secret.OwnerReferences {
 		if owner.Kind != "Cluster" || owner.Name != cluster {
@@ -115,6 +115,11 @@ func checkReportedSecret(secret *core.Secret, cluster string) error {
 		}
 	}
 	return nil
+}
+
+// onlySystemLabel returns whether labels are none but the one that Karmada writes on its own objects.
+func onlySystemLabel(labels map[string]string) bool {
+	return len(labels) == 0 || len(labels) == 1 && labels[clusterv1alpha1.SystemLabel] == clusterv1alpha1.SystemLabelValue
 }
 
 // checkRegistrar checks what karmadactl creates and deletes for the agent of a cluster.

@@ -116,6 +116,9 @@ func TestKarmadactlAndItsAgentWriteOnlyWhatIsTheirs(t *testing.T) {
 			c.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}
 		}), nil, true},
 		"Secret":       {"it reports a credential, whose data is dropped", agent, secret("eu-impersonator", nil), nil, false},
+		"Labels":       {"with the label of Karmada", agent, secret("eu", func(s *core.Secret) { s.Labels = map[string]string{"karmada.io/system": "true"} }), nil, false},
+		"OtherValue":   {"which has one value", agent, secret("eu", func(s *core.Secret) { s.Labels = map[string]string{"karmada.io/system": "false"} }), nil, true},
+		"OtherLabels":  {"and no others", agent, secret("eu", func(s *core.Secret) { s.Labels = map[string]string{"karmada.io/managed": "true"} }), nil, true},
 		"OtherSecret":  {"of its member", agent, secret("us", nil), nil, true},
 		"Owned":        {"owned by its Cluster", agent, secret("eu", func(s *core.Secret) { s.OwnerReferences = []metav1.OwnerReference{{Kind: "Cluster", Name: "us"}} }), secret("eu", nil), true},
 		"Immutable":    {"which can be changed later", agent, secret("eu", func(s *core.Secret) { s.Immutable = new(true) }), nil, true},
