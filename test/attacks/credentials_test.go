@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -227,6 +228,8 @@ func TestACredentialGoesWhereItWasIssuedFor(t *testing.T) {
 
 	t.Run("another member answers", func(t *testing.T) { otherMember(t, hub, attacker, before) })
 
+	t.Run("declared", func(t *testing.T) { declaresCluster(t, hub, member, server, before) })
+
 	t.Run("loopback", func(t *testing.T) {
 		hub.Kill()
 		hub.Start(t, "--allow-loopback-members=false")
@@ -240,6 +243,38 @@ func TestACredentialGoesWhereItWasIssuedFor(t *testing.T) {
 			t.Error("a Cluster at the address of the cloud's metadata service was accepted")
 		}
 	})
+}
+
+// declaresCluster deletes a Cluster and applies it again as a manifest, with a Secret that declares which Cluster it is for. A Cluster of
+// another name, or at another address, does not get it.
+func declaresCluster(t *testing.T, hub, member *fleettest.Part, server *thief, m *clusterv1alpha1.Cluster) {
+	fleettest.Delete(t, hub.Cluster, clusterNamed("m"))
+	fleettest.ExpectGone(t, hub.Cluster, clusterNamed("m"))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "declared"}}
+	fleettest.Create(t, member.Cluster, account, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "declared"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	})
+	token := &authenticationv1.TokenRequest{}
+	if err := member.SubResource("token").Create(t.Context(), account, token); err != nil {
+		t.Fatal(err)
+	}
+	spec := clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: m.Spec.APIEndpoint, SecretRef: secretRef("declared")}
+	evil, moved := clusterNamed("evil"), clusterNamed("m")
+	evil.Spec, moved.Spec = spec, spec
+	moved.Spec.APIEndpoint = server.URL
+	fleettest.Create(t, hub.Cluster, evil, moved, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterv1alpha1.ClusterNamespace, Name: "declared",
+			Annotations: map[string]string{clusterv1alpha1.CredentialOfAnnotation: "m " + m.Spec.APIEndpoint}},
+		Data: map[string][]byte{"token": []byte(token.Status.Token), "caBundle": member.Config.CAData},
+	})
+	for _, cluster := range []*clusterv1alpha1.Cluster{evil, moved} {
+		fleettest.ExpectEventually(t, hub.Cluster, cluster, unready(clusterv1alpha1.CredentialsNotUsableReason))
+	}
+	server.expectNothing(t)
+	fleettest.Update(t, hub.Cluster, moved, func(c *clusterv1alpha1.Cluster) { c.Spec.APIEndpoint = m.Spec.APIEndpoint })
+	fleettest.ExpectEventually(t, hub.Cluster, moved, ready)
+	fleettest.ExpectEventually(t, hub.Cluster, evil, unready(clusterv1alpha1.CredentialsNotUsableReason))
 }
 
 // otherMember registers a Cluster whose id is not that of the member at its address, with a credential that works there.

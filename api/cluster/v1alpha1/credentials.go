@@ -14,6 +14,10 @@ import (
 // credential was issued. A credential is used only while the Cluster still has this digest.
 const CredentialForAnnotation = "flagship.io/credential-for"
 
+// CredentialOfAnnotation on a Secret in ClusterNamespace declares the Cluster that its credential is for, as "NAME ADDRESS": the name of the
+// Cluster and its spec.apiEndpoint, such as "east https://10.0.0.1:6443". That Cluster then becomes the owner of the Secret.
+const CredentialOfAnnotation = "flagship.io/credential-of"
+
 // TokenLifetimeAnnotation on a Secret with a credential of a Cluster holds the lifetime that was requested for the token, such
 // as 1440h0m0s. The member may have granted less. Absent on Secrets of earlier versions, which requested 24h.
 const TokenLifetimeAnnotation = "flagship.io/requested-token-lifetime"
@@ -75,7 +79,8 @@ func CheckCredentialRef(cluster *Cluster, ref *LocalSecretReference) error {
 func CheckCredential(cluster *Cluster, use CredentialUse, secret *corev1.Secret, caBundle []byte) error {
 	if !OwnsCredential(cluster, secret) {
 		return &AccessError{CredentialsNotUsableReason, fmt.Sprintf(
-			"the Secret %s/%s is not owned by cluster %s: run flagship join again, or add the ownerReference", secret.Namespace, secret.Name, cluster.Name)}
+			"the Secret %s/%s is not owned by cluster %s: run flagship join again, or annotate the Secret with %s: \"%s %s\"",
+			secret.Namespace, secret.Name, cluster.Name, CredentialOfAnnotation, cluster.Name, cluster.Spec.APIEndpoint)}
 	}
 	switch secret.Annotations[CredentialForAnnotation] {
 	case CredentialDigest(use, &cluster.Spec, caBundle):
@@ -98,6 +103,14 @@ func OwnsCredential(cluster *Cluster, secret *corev1.Secret) bool {
 		}
 	}
 	return false
+}
+
+// DeclaredFor returns whether whoever wrote the secret has declared that its credential is for this Cluster at its present address. A
+// Cluster that is reached through a proxy, or whose certificate is not verified, has no such declaration: they would have to be declared, too.
+func DeclaredFor(cluster *Cluster, secret *corev1.Secret) bool {
+	spec := &cluster.Spec
+	return spec.APIEndpoint != "" && spec.ProxyURL == "" && !spec.InsecureSkipTLSVerification &&
+		secret.Annotations[CredentialOfAnnotation] == cluster.Name+" "+spec.APIEndpoint
 }
 
 // OwnedByOtherCluster returns the name of the first other Cluster that the secret has an ownerReference to. A Cluster without

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -178,6 +179,9 @@ func clusterOfSecret(_ context.Context, secret client.Object) []reconcile.Reques
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.Name}}}
 		}
 	}
+	if cluster, _, declared := strings.Cut(secret.GetAnnotations()[clusterv1alpha1.CredentialOfAnnotation], " "); declared {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: cluster}}}
+	}
 	return nil
 }
 
@@ -196,6 +200,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconc
 		return afterConflict(reconcile.Result{RequeueAfter: again}, err)
 	}
 	if err := r.ensure(ctx, cluster); err != nil {
+		return afterConflict(reconcile.Result{}, err)
+	}
+	if err := r.claim(ctx, cluster); err != nil {
 		return afterConflict(reconcile.Result{}, err)
 	}
 	if err := r.stamp(ctx, cluster); err != nil {

@@ -187,6 +187,58 @@ func TestCredentialsOfAPersonAreLeftAlone(t *testing.T) {
 	}
 }
 
+// TestADeclaredCluster: the Secrets of a manifest say which Cluster they are for, and at which address.
+func TestADeclaredCluster(t *testing.T) {
+	const address = "https://10.0.0.1:6443"
+	for name, test := range map[string]struct {
+		declared string
+		edit     func(*clusterv1alpha1.Cluster, *corev1.Secret)
+		owned    bool
+	}{
+		"Declared":       {declared: "m1 " + address, owned: true},
+		"NotDeclared":    {},
+		"OtherCluster":   {declared: "m2 " + address},
+		"OtherAddress":   {declared: "m1 https://10.0.0.2:6443"},
+		"LongerAddress":  {declared: "m1 " + address + "/path"},
+		"OwnedByAnother": {declared: "m1 " + address, edit: func(_ *clusterv1alpha1.Cluster, s *corev1.Secret) {
+			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.karmada.io/v1alpha1", Kind: "Cluster", Name: "m2", UID: "2"}}
+		}},
+		"ThroughAProxy": {declared: "m1 " + address, edit: func(c *clusterv1alpha1.Cluster, _ *corev1.Secret) { c.Spec.ProxyURL = "https://proxy.example.com" }},
+		"NotVerified":   {declared: "m1 " + address, edit: func(c *clusterv1alpha1.Cluster, _ *corev1.Secret) { c.Spec.InsecureSkipTLSVerification = true }},
+		"OtherNamespace": {declared: "m1 " + address, edit: func(c *clusterv1alpha1.Cluster, s *corev1.Secret) {
+			s.Namespace, c.Spec.SecretRef.Namespace = "shop", "shop"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := joined(t, "other")
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-cluster", Name: "declared"},
+				Data: map[string][]byte{"token": []byte("t"), "caBundle": []byte("ca")}}
+			if test.declared != "" {
+				secret.Annotations = map[string]string{clusterv1alpha1.CredentialOfAnnotation: test.declared}
+			}
+			ref := &clusterv1alpha1.LocalSecretReference{Namespace: "karmada-cluster", Name: "declared"}
+			cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1", UID: "1"},
+				Spec: clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, APIEndpoint: address, SecretRef: ref}}
+			if test.edit != nil {
+				test.edit(cluster, secret)
+			}
+			if err := errors.Join(f.hub.Create(t.Context(), cluster), f.hub.Create(t.Context(), secret)); err != nil {
+				t.Fatal(err)
+			}
+			if requests := clusterOfSecret(t.Context(), secret); test.owned && (len(requests) != 1 || requests[0].Name != "m1") {
+				t.Errorf("the Secret enqueues %v", requests)
+			}
+			if err := f.reconciler.claim(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			f.get(secret)
+			if err := clusterv1alpha1.CheckCredential(cluster, clusterv1alpha1.ControllerCredential, secret, []byte("ca")); (err == nil) != test.owned {
+				t.Errorf("owners are %v, annotations %v: %v", secret.OwnerReferences, secret.Annotations, err)
+			}
+		})
+	}
+}
+
 // leaving returns a fixture whose Cluster is being deleted, with one Work in its namespace.
 func leaving(t *testing.T, ready bool) (*fixture, *workv1alpha1.Work) {
 	t.Helper()
