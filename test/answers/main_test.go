@@ -31,7 +31,7 @@ const shop = "shop"
 // troubled is a fleet of three members of 4 CPUs each, with the objects of shop.yaml and what is wrong with each. The third member is dead.
 func troubled(t *testing.T) *fleettest.Fleet {
 	t.Helper()
-	fleet := fleettest.Start(t, fleettest.Options{Members: 3, Nodes: 1, NodeCPU: "4", Args: []string{"--cluster-failure-threshold", "5s"}})
+	fleet := fleettest.Start(t, fleettest.Options{Members: 3, Nodes: 1, NodeCPU: "4", Args: []string{"--set", "cluster-failure-threshold=5s"}})
 	for _, member := range fleet.Members {
 		fleettest.ExpectEventually(t, fleet.Hub, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member.Name}}, func(c *clusterv1alpha1.Cluster) error {
 			if c.Status.ResourceSummary == nil || c.Status.ResourceSummary.Allocatable.Cpu().IsZero() {

@@ -33,7 +33,7 @@ import (
 )
 
 // The clusters have no agents whose Leases would be renewed in time on a busy machine.
-var shared = fleettest.Shared{Options: fleettest.Options{Args: []string{"--cluster-monitor-grace-period=10m"}}}
+var shared = fleettest.Shared{Options: fleettest.Options{Args: []string{"--set=cluster-monitor-grace-period=10m"}}}
 
 func TestMain(m *testing.M) { shared.Main(m) }
 

@@ -46,10 +46,8 @@ type Config struct {
 	Pull []string
 	// Profiling serves /debug/pprof on the hub to users who may get it.
 	Profiling bool
-	// AgentGrace is how long the agent of a pull member may be silent; 0 means the hub's default.
-	AgentGrace time.Duration
-	// FailureThreshold is how long a member is not healthy before it is not ready; 0 means the hub's default.
-	FailureThreshold time.Duration
+	// FailingImages cannot be pulled in members.
+	FailingImages []string
 	// Executable is the binary to start as a member; empty means the running one.
 	Executable string
 	// StartTimeout bounds the time until everything is ready; 0 means three minutes.
@@ -86,10 +84,6 @@ type HubOptions struct {
 	Profiling bool
 	// BootstrapTokens accepts the tokens with which agents are registered.
 	BootstrapTokens bool
-	// AgentGrace is how long the agent of a pull member may be silent; 0 means the hub's default.
-	AgentGrace time.Duration
-	// FailureThreshold is how long a member is not healthy before it is not ready; 0 means the hub's default.
-	FailureThreshold time.Duration
 	// Log receives what the hub logs; it is bounded and goes to a file.
 	Log io.Writer
 }

@@ -31,7 +31,10 @@ import (
 	"github.com/flagship-k8s/flagship/internal/tools/playground/demo"
 )
 
-var shared = fleettest.Shared{Options: fleettest.Options{Members: 2}}
+// failingImage is one that members cannot pull.
+const failingImage = "nginx:1.99"
+
+var shared = fleettest.Shared{Options: fleettest.Options{Members: 2, Args: []string{"--failing-images", failingImage}}}
 
 func TestMain(m *testing.M) {
 	if code, played := playground.PlayRole(); played {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,7 +34,9 @@ type member struct {
 	spec       memberSpec
 	dir        layout
 	executable string
-	log        *logFile
+	// failingImages cannot be pulled.
+	failingImages []string
+	log           *logFile
 	// agentLog is nil for a member without an agent.
 	agentLog *logFile
 	// onEnd is called when the process ended without being asked to.
@@ -83,6 +86,9 @@ func (m *member) args() []string {
 	}
 	if m.spec.Bare {
 		args = append(args, "--bare")
+	}
+	if len(m.failingImages) > 0 {
+		args = append(args, "--failing-images="+strings.Join(m.failingImages, ","))
 	}
 	return args
 }

@@ -107,7 +107,7 @@ func (p *Playground) prepare() (err error) {
 		return fmt.Errorf("making the log directory: %w", err)
 	}
 	for _, r := range planned.Members {
-		m := &member{spec: r, dir: dir, executable: p.config.Executable, onEnd: p.memberEnded, state: Stopped}
+		m := &member{spec: r, dir: dir, executable: p.config.Executable, failingImages: p.config.FailingImages, onEnd: p.memberEnded, state: Stopped}
 		if m.log, err = p.openLog(r.Name); err != nil {
 			return err
 		}
@@ -191,7 +191,6 @@ func (p *Playground) startHub(life context.Context) error {
 	port := p.spec.data.HubPort
 	hub, err := p.config.StartHub(life, HubOptions{
 		DataDir: layout(p.config.DataDir).hubData(), Port: port, Profiling: p.config.Profiling, Log: log,
-		AgentGrace: p.config.AgentGrace, FailureThreshold: p.config.FailureThreshold,
 		BootstrapTokens: slices.ContainsFunc(p.members, func(m *member) bool { return m.spec.Pull }),
 	})
 	if err != nil {

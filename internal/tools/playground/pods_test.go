@@ -57,9 +57,15 @@ func podOf(t *testing.T, member *fleettest.Cluster, ns string) *corev1.Pod {
 
 func TestAnImageThatCannotBePulled(t *testing.T) {
 	member := shared.Start(t).Member("member1")
+	for name, image := range map[string]string{"Registry": "registry.invalid/web:1.2", "Named": failingImage} {
+		t.Run(name, func(t *testing.T) { failsToPull(t, member, image) })
+	}
+}
+
+func failsToPull(t *testing.T, member *fleettest.Cluster, image string) {
 	ns := memberNamespace(t, member)
 	web := fleettest.Deployment(ns, "web", 1)
-	web.Spec.Template.Spec.Containers[0].Image = "registry.invalid/web:1.2"
+	web.Spec.Template.Spec.Containers[0].Image = image
 	fleettest.Create(t, member, web)
 	fleettest.ExpectListed(t, member, &corev1.PodList{}, ns, func(pods *corev1.PodList) error {
 		for _, pod := range pods.Items {

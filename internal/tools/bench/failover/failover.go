@@ -82,7 +82,7 @@ func newResult(o Options, seconds []float64) Result {
 // in another member. The result has the trials until an error, if there is one.
 func Run(ctx context.Context, o Options) (_ Result, err error) {
 	f, err := fleet.Start(ctx, o.Binary, failoverMembers, o.Log,
-		"--bare=false", "--nodes", "1", "--cluster-failure-threshold", o.FailureThreshold.String())
+		"--bare=false", "--nodes", "1", "--set", "cluster-failure-threshold="+o.FailureThreshold.String())
 	if err != nil {
 		return Result{}, err
 	}

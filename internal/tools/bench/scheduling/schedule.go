@@ -173,7 +173,7 @@ const (
 	// silence is how long the agents on paper may give no sign of life: the leases of a thousand agents are a load of their
 	// own, and not what is measured.
 	silence = 10 * time.Minute
-	patient = "--cluster-monitor-grace-period=10m"
+	patient = "--set=cluster-monitor-grace-period=10m"
 	// breath is how often they renew their leases.
 	breath = silence / 3
 )

@@ -2,6 +2,8 @@ package trial
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,11 +12,11 @@ import (
 	"github.com/flagship-k8s/flagship/internal/features/agents/credential"
 	"github.com/flagship-k8s/flagship/internal/features/enroll/membership"
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
-	"github.com/flagship-k8s/flagship/internal/host/controlplane/tunable"
 	"github.com/flagship-k8s/flagship/internal/host/memory"
 	"github.com/flagship-k8s/flagship/internal/knowledge/brake"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 	"github.com/flagship-k8s/flagship/internal/tools/cli/agents"
+	"github.com/flagship-k8s/flagship/internal/tools/cli/server"
 	"github.com/flagship-k8s/flagship/internal/tools/playground"
 )
 
@@ -35,20 +37,31 @@ func (h hub) Wait() error {
 	return h.Hub.Wait()
 }
 
+// hubOptions are those of the playground's control plane, with flags of the command server that are set.
+func hubOptions(o playground.HubOptions, set []string) (controlplane.Options, error) {
+	options, err := server.OptionsOf(set)
+	if err != nil {
+		return options, err
+	}
+	s := &options.Server
+	s.Name, s.DataDir, s.Port, s.AllowLoopbackMembers = "hub", o.DataDir, o.Port, true
+	s.Profiling = s.Profiling || o.Profiling
+	s.Authentication.BootstrapTokens = s.Authentication.BootstrapTokens || o.BootstrapTokens
+	if !slices.ContainsFunc(set, func(setting string) bool { return strings.HasPrefix(setting, "brake-") }) {
+		options.Tunable.Brake = brake.Config{Share: 1} // off: a playground and a bench remove everything they made, at once
+	}
+	return options, nil
+}
+
 // startHub runs the playground's control plane in this process.
-func startHub(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
+func startHub(ctx context.Context, o playground.HubOptions, set []string) (playground.Hub, error) {
+	options, err := hubOptions(o, set)
+	if err != nil {
+		return nil, err
+	}
 	cli.LogTo(o.Log)
 	stop := memory.Adapt(ctx)
-	h, err := controlplane.Start(ctx, controlplane.Options{
-		Server: controlplane.Server{
-			Name: "hub", DataDir: o.DataDir, Port: o.Port, Profiling: o.Profiling, AllowLoopbackMembers: true,
-			Authentication: controlplane.Authentication{BootstrapTokens: o.BootstrapTokens},
-		},
-		Tunable: tunable.Options{
-			LeaseGrace: o.AgentGrace, FailureThreshold: o.FailureThreshold,
-			Brake: brake.Config{Share: 1}, // off: a playground and a bench remove everything they made, at once
-		},
-	})
+	h, err := controlplane.Start(ctx, options)
 	if err != nil {
 		stop()
 		return nil, err

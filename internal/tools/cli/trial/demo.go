@@ -53,7 +53,7 @@ func runDemo(ctx context.Context, s cli.Streams, c playground.Config, o demoOpti
 	defer end()
 	timed, cancel := context.WithTimeoutCause(life, o.timeout, fmt.Errorf("the status was not back within %s", o.timeout))
 	defer cancel()
-	p, err := startFleet(life, c)
+	p, err := startFleet(life, c, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended by a signal while starting

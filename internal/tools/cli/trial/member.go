@@ -130,6 +130,7 @@ func newMemberProcessCommand() *cobra.Command {
 	f.StringVar(&c.NodeMemory, "node-memory", "", "memory of each node")
 	f.IntVar(&c.Devices, "devices", 0, "devices for resource claims on each node")
 	f.BoolVar(&c.Bare, "bare", false, "API server only")
+	f.StringSliceVar(&c.FailingImages, "failing-images", nil, "images that cannot be pulled")
 	f.StringToStringVar(&c.RuntimeConfig, "runtime-config", nil, "versions of built-in kinds to turn on or off, such as autoscaling/v2=false")
 	f.Int64Var(&c.StorageQuota, "storage-quota", 0, "most bytes to store")
 	return cmd

@@ -16,6 +16,7 @@ import (
 func newUpCommand(s cli.Streams) *cobra.Command {
 	c := playground.Config{Members: -1, Nodes: playground.DefaultNodes, Devices: playground.DefaultDevices, Out: s.Out}
 	var members int
+	var set []string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a control plane with member clusters on this machine",
@@ -26,6 +27,7 @@ for the next time.
 Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kubeconfig, member2.kubeconfig and so on.`,
 		Example: `  flagship up
   flagship up --members 3 --data-dir /tmp/fleet --port 7443
+  flagship up --set cluster-failure-threshold=10s --failing-images nginx:1.99
   flagship up --members 3 --pull member3                 # member3 has an agent, which dials the control plane
   flagship member pause member2 --data-dir /tmp/fleet    # in another terminal: an outage`,
 		Args: cobra.NoArgs,
@@ -39,13 +41,16 @@ Kubeconfig files are written to the data directory: hub.kubeconfig, member1.kube
 			if c.DataDir, err = orPlaygroundDir(c.DataDir); err != nil {
 				return err
 			}
-			return runUp(cmd.Context(), s, c)
+			if _, err := hubOptions(playground.HubOptions{}, set); err != nil {
+				return err // before anything is started
+			}
+			return runUp(cmd.Context(), s, c, set)
 		},
 	}
 	fleetFlags(cmd, &c, &members)
 	cmd.Flags().IntVar(&c.Port, "port", 0, "port of the control plane (default: a free one, kept in the data directory)")
-	cmd.Flags().DurationVar(&c.AgentGrace, "cluster-monitor-grace-period", 0, "how long the agent of a pull member may be silent before nothing is known of its cluster (default 40s)")
-	cmd.Flags().DurationVar(&c.FailureThreshold, "cluster-failure-threshold", 0, "how long a member is not healthy before it is not ready (default 30s)")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "a flag of 'flagship server' for the control plane, as NAME=VALUE (may be given again); one of the brake turns the brake on")
+	cmd.Flags().StringSliceVar(&c.FailingImages, "failing-images", nil, "images that cannot be pulled in members, such as nginx:1.99, separated by commas")
 	return cmd
 }
 
@@ -64,8 +69,8 @@ func fleetFlags(cmd *cobra.Command, c *playground.Config, members *int) {
 }
 
 // runUp is the life of a playground.
-func runUp(ctx context.Context, s cli.Streams, c playground.Config) error {
-	p, err := startFleet(ctx, c)
+func runUp(ctx context.Context, s cli.Streams, c playground.Config, set []string) error {
+	p, err := startFleet(ctx, c, set)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended by a signal while starting
@@ -92,8 +97,12 @@ func printContexts(out io.Writer, p *playground.Playground) {
 	fmt.Fprintf(out, "With its members as contexts, such as kubectl --context %s: export KUBECONFIG=%s\n", members[0].Name, strings.Join(files, string(filepath.ListSeparator)))
 }
 
-func startFleet(ctx context.Context, c playground.Config) (*playground.Playground, error) {
-	c.StartHub, c.Join, c.Register = startHub, join, register
+// startFleet starts a fleet whose control plane has some flags of the command server set.
+func startFleet(ctx context.Context, c playground.Config, set []string) (*playground.Playground, error) {
+	c.StartHub = func(ctx context.Context, o playground.HubOptions) (playground.Hub, error) {
+		return startHub(ctx, o, set)
+	}
+	c.Join, c.Register = join, register
 	return playground.Start(ctx, c)
 }
 

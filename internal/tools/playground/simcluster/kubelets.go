@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"regexp"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
@@ -30,13 +32,33 @@ var (
 	imagePull string
 	//go:embed pod-image-backoff.yaml
 	imageBackOff string
+	// imageName is what the name of an image consists of.
+	imageName = regexp.MustCompile(`^[A-Za-z0-9._/:@-]+$`)
 )
+
+// failing returns an expression for the images that cannot be pulled: some by name, and all of a registry whose name ends in .invalid,
+// which no name server resolves (RFC 6761). It has no backslash, which would have to be escaped twice.
+func failing(images []string) (string, error) {
+	expression := "^[a-z0-9.-]+[.]invalid(:[0-9]+)?/"
+	for _, image := range images {
+		if !imageName.MatchString(image) {
+			return "", fmt.Errorf("%q is not the name of an image", image)
+		}
+		expression += "|^" + strings.ReplaceAll(image, ".", "[.]") + "$"
+	}
+	return expression, nil
+}
 
 // startKubelets runs the simulation of every node's kubelet until the context is done. Nodes send no heartbeats and hold no
 // leases: nothing here reads them, and a simulation that waits for its own lease may wait for ever.
-func startKubelets(ctx context.Context, client kubernetes.Interface) error {
+func startKubelets(ctx context.Context, client kubernetes.Interface, failingImages []string) error {
+	images, err := failing(failingImages)
+	if err != nil {
+		return err
+	}
+	named := func(stage string) string { return strings.ReplaceAll(stage, "FAILING_IMAGES", images) }
 	stages, err := stagesByKind(fast.DefaultNodeInit, nodeUntaint,
-		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete, imagePull, imageBackOff)
+		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete, named(imagePull), named(imageBackOff))
 	if err != nil {
 		return err
 	}

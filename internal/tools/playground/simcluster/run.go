@@ -40,6 +40,8 @@ type Config struct {
 	// Devices is how many devices each node has for resource claims: those of an example driver, "gpu.example.com", in a
 	// class of that name. Nodes that published theirs before keep them.
 	Devices int
+	// FailingImages cannot be pulled, besides those of a registry whose name ends in .invalid.
+	FailingImages []string
 	// Bare leaves out everything that runs workloads: an API server, namespaces, service accounts and garbage
 	// collection remain.
 	Bare bool
@@ -124,7 +126,7 @@ func startParts(ctx context.Context, group *errgroup.Group, c Config, server *ap
 	if err := startScheduler(ctx, group, client, config); err != nil {
 		return err
 	}
-	if err := startKubelets(ctx, client); err != nil {
+	if err := startKubelets(ctx, client, c.FailingImages); err != nil {
 		return err
 	}
 	if err := ensureNodes(ctx, client, nodes); err != nil {
