@@ -36,12 +36,46 @@ type ClusterCapacity struct {
 	// +optional
 	OmittedNodes int32 `json:"omittedNodes,omitempty"`
 
+	// What the ResourceQuotas of namespaces leave. Those with another scope than PriorityClass are not among them: which pods they count
+	// does not follow from a template.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	Quotas []Quota `json:"quotas,omitempty"`
+
+	// How many ResourceQuotas are not listed, since there would be too many. They bound nothing that is assigned.
+	// +optional
+	OmittedQuotas int32 `json:"omittedQuotas,omitempty"`
+
 	// The Deployments with pods that no node takes, in a cluster in Pull mode. The control plane observes the pods of other clusters
 	// itself.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Unplaced []UnplacedPods `json:"unplaced,omitempty"`
+}
+
+// Quota is what a ResourceQuota leaves for pods.
+type Quota struct {
+	// Namespace of the ResourceQuota.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// Name of the ResourceQuota.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// Requirements on the priority class of the pods that it counts, all of which hold. Without any it counts all pods.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	PriorityClasses []corev1.ScopedResourceSelectorRequirement `json:"priorityClasses,omitempty"`
+
+	// What is left of the requests that it bounds, and of pods: its hard limit less what is used.
+	// +optional
+	Free corev1.ResourceList `json:"free,omitempty"`
 }
 
 // UnplacedPods are the pods of a Deployment that no node takes.

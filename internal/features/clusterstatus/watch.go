@@ -42,9 +42,11 @@ func watchResources(ctx context.Context, conn *member.Conn, changed func()) *res
 	watched := func(resource string) memberwatch.Source {
 		return noting(w.refused, resource, conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll))
 	}
+	quotas := conn.Patient().Typed(corev1.SchemeGroupVersion.WithResource("resourcequotas"), metav1.NamespaceAll)
 	conn.Accounts().OnChange(changed)
 	w.group.Follow(nodes, watched(nodes).Within(bounds.Nodes), w.resources.Nodes)
 	w.group.Follow(pods, livePods(watched(pods).WithinMost(bounds.Pods, w.resources.PodBound)), w.resources.Pods)
+	w.group.Follow("resourcequotas", quotas.Within(bounds.Quotas), w.resources.Quotas) // without the right to read them, they bound nothing
 	return w
 }
 

@@ -151,6 +151,8 @@ var (
 	}
 	// Nodes are all nodes.
 	Nodes = Row{Party: memberServer, Sends: "nodes", Kept: Amount{20_000, 128 << 20}, Beyond: beyondKept + " The Cluster has no summary of its resources then.", Test: keptTest}
+	// Quotas are the ResourceQuotas of all namespaces.
+	Quotas = Row{Party: memberServer, Sends: "ResourceQuotas", Kept: Amount{10_000, 8 << 20}, Beyond: beyondKept, Test: keptTest}
 	// Pods are all pods that have not finished.
 	Pods = Row{Party: memberServer, Sends: "pods", Kept: Amount{300_000, 256 << 20},
 		Bound:  fmt.Sprintf("no more than %s objects and %s beyond those that its nodes can run, each of which has %s", thousands(PodsWaiting.Objects), size(PodsWaiting.Bytes), size(PodBytes)),
@@ -211,7 +213,7 @@ var (
 func Rows() []Row {
 	return append([]Row{
 		Object, Page, Discovery, Document, Failure, Headers, Slow, Fast, Readiness, Identity, Event,
-		Managed, Nodes, Pods, DeviceClasses, ResourceSlices, ResourceClaims, Exports, Services, EndpointSlices, Namespaces, Events,
+		Managed, Nodes, Quotas, Pods, DeviceClasses, ResourceSlices, ResourceClaims, Exports, Services, EndpointSlices, Namespaces, Events,
 		Kinds, ResourceNames,
 		Searched,
 		DriftAnswer,

@@ -20,6 +20,8 @@ type Demand struct {
 	choices [][]Option
 	// pieces are the pods of a unit, as nodes have to hold them; none is one pod that needs items.
 	pieces []piece
+	// charges are what ResourceQuotas count of a unit; none is a unit whose namespace is not known.
+	charges []charge
 }
 
 // piece is a number of equal pods of a unit.
@@ -48,15 +50,18 @@ func DemandOfSet(components []workv1alpha2.Component) Demand {
 	for _, c := range components {
 		d.extraPods += int64(c.Replicas)
 		var one Demand
+		var class string
 		if needs := c.ReplicaRequirements; needs != nil {
 			d.add(needs.ResourceRequest, int64(c.Replicas))
 			one = DemandOf(needs.ResourceRequest).On(needs.NodeClaim)
+			class = needs.PriorityClassName
 		} else {
 			one = one.On(nil)
 		}
 		if c.Replicas > 0 {
 			one.pieces[0].replicas = int64(c.Replicas)
 			d.pieces = append(d.pieces, one.pieces...)
+			d.charges = append(d.charges, charge{class: class}.add(charge{pods: 1, items: one.items}, int64(c.Replicas)))
 		}
 	}
 	d.extraPods = max(d.extraPods, 0)
@@ -80,6 +85,8 @@ func (d *Demand) pods() int64 { return 1 + d.extraPods }
 type Usage struct {
 	pods  int64
 	items Amounts
+	// charges are the same by namespace and priority class.
+	charges []charge
 }
 
 // Plus returns u with n more units of d. A negative n gives back; nothing falls below zero.
@@ -90,6 +97,17 @@ func (u Usage) Plus(d Demand, n int64) Usage {
 	}
 	for _, choice := range d.choices {
 		out.items = out.items.plus(choiceName(choice), n)
+	}
+	out.charges = slices.Clone(u.charges)
+	for _, c := range d.charges {
+		at := slices.IndexFunc(out.charges, func(have charge) bool { return have.namespace == c.namespace && have.class == c.class })
+		if at < 0 {
+			out.charges = append(out.charges, charge{namespace: c.namespace, class: c.class})
+			at = len(out.charges) - 1
+		}
+		if out.charges[at] = out.charges[at].add(c, n); out.charges[at].pods == 0 {
+			out.charges = slices.Delete(out.charges, at, at+1)
+		}
 	}
 	return out
 }

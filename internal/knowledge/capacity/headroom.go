@@ -83,7 +83,7 @@ func gradesOf(cluster *clusterv1alpha1.Cluster) []grade {
 // Fit returns how many more units of d the cluster holds when taken is already reserved for others: the least of several estimates.
 // Pods always count. Resources in the cluster's models are fitted node by node, each node having the minimum of its grade; others are
 // divided out of the cluster's total. Where the nodes are known, only those count that the pods can run on, each with what it has free;
-// since it is not known on which nodes reservations are, they are subtracted from these.
+// since it is not known on which nodes reservations are, they are subtracted from these. The ResourceQuotas of the namespace count, too.
 func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 	fit := (r.pods - taken.pods) / d.pods()
 	if fit <= 0 {
@@ -115,6 +115,7 @@ func (r *Headroom) Fit(d *Demand, taken *Usage) int32 {
 		reserved := reservedUnits(d, taken, func(corev1.ResourceName) bool { return true })
 		reserved = max(reserved, r.nodes.lost(d, taken.pods))
 		fit = min(fit, r.nodes.fit(d, fit+reserved)-reserved)
+		fit = r.nodes.withinQuotas(d, taken, fit)
 	}
 	if devices {
 		fit = r.fitDevices(d, taken, fit)
@@ -184,5 +185,5 @@ func (r *Headroom) Exceeds(before *Headroom) bool {
 	case r.nodes == nil:
 		return true
 	}
-	return r.nodes.exceeds(before.nodes)
+	return r.nodes.exceeds(before.nodes) || r.nodes.quotasExceed(before.nodes)
 }

@@ -22,6 +22,8 @@ type Nodes struct {
 	sets         []nodeSet
 	omitted      sets.Set[string]
 	omittedNames bool
+	// quotas are what ResourceQuotas leave, by namespace.
+	quotas map[string][]quota
 }
 
 // nodeSet is nodes that the same pods can run on.
@@ -42,7 +44,7 @@ type bucket struct {
 
 // NodesOf reads the summary of a cluster's nodes. What is absurd in it does not count.
 func NodesOf(c *fleetv1alpha1.ClusterCapacity) *Nodes {
-	n := &Nodes{omitted: sets.New(c.OmittedValues...), omittedNames: c.OmittedNames}
+	n := &Nodes{omitted: sets.New(c.OmittedValues...), omittedNames: c.OmittedNames, quotas: quotasOf(c.Quotas)}
 	left := maxBuckets
 	for i := range c.Nodes {
 		reported := &c.Nodes[i]

@@ -9,8 +9,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
@@ -26,6 +28,8 @@ type Resources struct {
 	// Nodes and Pods are the stores of their watches.
 	Nodes *memberwatch.Store[node]
 	Pods  *memberwatch.Store[pod]
+	// Quotas is the store of the ResourceQuotas. Until it is listed, they bound nothing.
+	Quotas *memberwatch.Store[fleetv1alpha1.Quota]
 
 	mu sync.Mutex
 	// allocatable is how many pods the nodes can run.
@@ -96,6 +100,11 @@ func NewResources(news func(resource string, listed bool)) *Resources {
 		},
 		News: func(listed bool) { news("pods", listed) },
 	}
+	r.Quotas = &memberwatch.Store[fleetv1alpha1.Quota]{
+		Keep: memberwatch.Of(readQuota),
+		Same: func(a, b fleetv1alpha1.Quota) bool { return equality.Semantic.DeepEqual(a, b) },
+		News: func(listed bool) { news("resourcequotas", listed) },
+	}
 	return r
 }
 
@@ -141,6 +150,11 @@ func readNode(n *corev1.Node) (node, bool, error) {
 		out.labels, out.taints = capacity.LabelsOf(n.Labels), taints
 	}
 	return out, true, nil
+}
+
+func readQuota(q *corev1.ResourceQuota) (fleetv1alpha1.Quota, bool, error) {
+	quota, bounds := capacity.QuotaOf(q)
+	return quota, bounds && len(q.Namespace) <= validation.DNS1123LabelMaxLength && len(q.Name) <= maxNameBytes, nil
 }
 
 func sameNode(a, b node) bool {
@@ -252,6 +266,9 @@ func (r *Resources) Capacity() *fleetv1alpha1.ClusterCapacity {
 	r.mu.Unlock()
 	out := capacity.Summarize(nodes)
 	out.OmittedNodes += opaque
+	var quotas []fleetv1alpha1.Quota
+	r.Quotas.Visit(func(_ types.NamespacedName, q fleetv1alpha1.Quota) { quotas = append(quotas, q) })
+	out.Quotas, out.OmittedQuotas = capacity.SortQuotas(quotas)
 	return out
 }
 

@@ -44,7 +44,7 @@ type KindRights struct {
 	Kinds []schema.GroupResource
 	// ReadOnly grants no right to write them: objects are written as an account of their namespace.
 	ReadOnly bool
-	// Resources grants the right to read nodes and pods, from which the Cluster's summary of resources is made.
+	// Resources grants the right to read nodes, pods and ResourceQuotas, from which the Cluster's summary of resources is made.
 	Resources bool
 	// Events grants the right to read Events, and by name the objects below workloads, by which an Event is attributed to a template.
 	Events bool
@@ -67,7 +67,7 @@ func RightsOn(o KindRights) Rights {
 		rights = append(rights, rbacv1.PolicyRule{APIGroups: []string{kind.Group}, Resources: []string{kind.Resource}, Verbs: verbs})
 	}
 	if o.Resources {
-		rights = append(rights, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: readVerbs})
+		rights = append(rights, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "pods", "resourcequotas"}, Verbs: readVerbs})
 	}
 	if o.Events {
 		get := []string{"get"}

@@ -127,11 +127,12 @@ func (r *Request) ClaimsNodes() bool {
 func (r *Request) Demand() capacity.Demand {
 	switch {
 	case r.WholeSets():
-		return capacity.DemandOfSet(r.Components)
+		return capacity.DemandOfSet(r.Components).In(r.Resource.Namespace, "")
 	case r.Requirements != nil:
-		return capacity.DemandOf(r.Requirements.ResourceRequest).On(r.Requirements.NodeClaim).With(r.Devices.Replica)
+		needs := r.Requirements
+		return capacity.DemandOf(needs.ResourceRequest).On(needs.NodeClaim).In(r.Resource.Namespace, needs.PriorityClassName).With(r.Devices.Replica)
 	default:
-		return capacity.DemandOf(nil).On(nil).With(r.Devices.Replica)
+		return capacity.DemandOf(nil).On(nil).In(r.Resource.Namespace, "").With(r.Devices.Replica)
 	}
 }
 

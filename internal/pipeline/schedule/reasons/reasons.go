@@ -89,6 +89,9 @@ func short(headroom *capacity.Headroom, demand *capacity.Demand, taken *capacity
 		out = append(out, fmt.Sprintf("%s %s more", quantity.String(), name))
 	}
 	slices.SortFunc(out, strings.Compare)
+	for _, quota := range headroom.FullQuotas(demand, taken) {
+		out = append(out, "more in its ResourceQuota "+quota)
+	}
 	if len(out) == 0 {
 		return []string{"one node on which a whole replica fits"}
 	}

@@ -104,7 +104,7 @@ func (r *joinRights) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&r.rights, "rights", "", "what the control plane may do in the cluster: all, or namespaced: only propagate --kinds (default: all; for a member, what it may do already)")
 	f.StringSliceVar(&r.kinds, "kinds", nil, "with --rights namespaced: the resources that are propagated, such as deployments.apps,services,configmaps")
-	f.BoolVar(&r.resources, "read-resources", false, "with --rights namespaced: nodes and pods may be read, from which the cluster's free resources are known")
+	f.BoolVar(&r.resources, "read-resources", false, "with --rights namespaced: nodes, pods and ResourceQuotas may be read, from which the cluster's free resources are known")
 	f.BoolVar(&r.events, "read-events", true, "with --rights namespaced: Events may be read, and the pods, ReplicaSets, jobs and claims that they are about, so that warnings are shown on templates")
 	f.StringVar(&r.file, "rights-file", "", "a YAML file with a list of PolicyRules, or a ClusterRole: what the control plane may do in the cluster, besides keeping its connection")
 }
