@@ -17,12 +17,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// withoutDebugInformation has the linker leave out what only a debugger reads, which takes a quarter of its time: 19 to 13 s of processor
+// time for a test binary with an API server. Stacks have their names and lines without it.
+const withoutDebugInformation = "-ldflags=-s -w"
+
 // runTogether runs packages with one go test, which takes results from its cache where nothing changed. The linters include go vet.
 func runTogether(ctx context.Context, r *report, packages []testPackage, o options, flags ...string) error {
 	if len(packages) == 0 {
 		return nil
 	}
-	args := append([]string{"test", "-json", "-vet=off", "-timeout=" + o.timeout.String(), "-run=" + o.run}, flags...)
+	args := append([]string{"test", "-json", "-vet=off", withoutDebugInformation, "-timeout=" + o.timeout.String(), "-run=" + o.run}, flags...)
 	cmd := exec.Command("go", append(args, paths(packages)...)...)
 	return r.follow(ctx, cmd, "")
 }
@@ -69,7 +73,7 @@ func compile(ctx context.Context, dir string, packages []testPackage) error {
 			}
 		}
 		built := filepath.Join(dir, "built") + string(filepath.Separator)
-		if _, err := output(ctx, "go", append([]string{"test", "-c", "-vet=off", "-o", built}, paths(now)...)...); err != nil {
+		if _, err := output(ctx, "go", append([]string{"test", "-c", "-vet=off", withoutDebugInformation, "-o", built}, paths(now)...)...); err != nil {
 			return err
 		}
 		for _, p := range now {
