@@ -38,6 +38,22 @@ func TestObjectsNearTheLimits(t *testing.T) {
 			c.Data[fmt.Sprintf("key-with-a-name-that-is-not-short-%06d", i)] = strings.Repeat("x", 75)
 		}
 	})
+	notes := put("notes", func(c *corev1.ConfigMap) { // with which a policy cannot write its own
+		c.Annotations["example.com/note"] = strings.Repeat("n", 262_100-len("example.com/note"))
+	})
+	fleettest.ExpectListed(t, fleet.Hub, &corev1.EventList{}, ns, func(list *corev1.EventList) error {
+		for _, e := range list.Items {
+			if e.InvolvedObject.Name == notes.Name && e.Reason == "ApplyPolicyFailed" && strings.Contains(e.Message, "metadata.annotations: Too long") {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d events reports that the policy does not apply", len(list.Items))
+	})
+	if r := fleettest.Flagship(t, "explain", "configmap", notes.Name, "-n", ns, "--kubeconfig", fleet.Hub.Kubeconfig); !strings.Contains(r.Stdout, "262100 bytes") {
+		t.Errorf("explain does not report the size:\n%s%s", r.Stdout, r.Stderr)
+	}
+	fleettest.Update(t, fleet.Hub, notes, func(c *corev1.ConfigMap) { c.Annotations["example.com/note"] = "short" })
+	fleettest.ExpectEventually(t, m, fleettest.ConfigMap(ns, notes.Name, nil), fleettest.Exists)
 	fleettest.ExpectEventually(t, m, fleettest.ConfigMap(ns, text.Name, nil), func(c *corev1.ConfigMap) error {
 		if len(c.Data["k"]) != most || len(c.Annotations["example.com/note"]) != note {
 			return fmt.Errorf("it has %d bytes and a note of %d", len(c.Data["k"]), len(c.Annotations["example.com/note"]))

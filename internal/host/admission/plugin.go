@@ -108,6 +108,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	p.reportStays(ctx, a, object)
 	p.warnServices(ctx, object, old)
 	p.warnFinalizers(ctx, a, object)
+	p.warnAnnotations(ctx, a, object, old)
 	errs := append(validateID(kind, object, old), validateFinalizers(object, old)...)
 	// What was stored before a rule existed must still be able to lose its finalizers and labels.
 	if rule, ok := p.rules[kind]; ok && (!sameSpec(object, old) || rule.options && !sameOptions(object, old)) {

@@ -185,6 +185,9 @@ func policySteps(f Facts) []Step {
 	} else if f.Binding == nil {
 		step := done(fleetv1alpha1.StageBinding, "the binding is not created yet")
 		step.Outcome, step.Actor = fleetv1alpha1.OutcomeWaiting, actorPropagate
+		if err := policy.CheckAnnotations(f.Template); err != nil {
+			step.Outcome, step.Message = fleetv1alpha1.OutcomeFailed, err.Error()
+		}
 		steps = append(steps, step)
 	}
 	return steps

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"fmt"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkingv1alpha1 "github.com/flagship-k8s/flagship/api/networking/v1alpha1"
@@ -82,4 +85,21 @@ func ClaimMetadata(policy policyv1alpha1.Propagation) (labels, annotations map[s
 		policyv1alpha1.PropagationPolicyNamespaceAnnotation: policy.GetNamespace(),
 		policyv1alpha1.PropagationPolicyNameAnnotation:      policy.GetName(),
 	}
+}
+
+// claimBytes bounds what a claim adds to the annotations of a template: the names of a policy and its namespace, with their keys.
+const claimBytes = 1 << 10
+
+// CheckAnnotations returns an error for a template whose annotations are so large that the API server may refuse a claim beside them. It is
+// bound to no policy then, and goes to no member.
+func CheckAnnotations(template metav1.Object) error {
+	size := 0
+	for key, value := range template.GetAnnotations() {
+		size += len(key) + len(value)
+	}
+	if size > apivalidation.TotalAnnotationSizeLimitB-claimBytes {
+		return fmt.Errorf("metadata.annotations: they have %d bytes, and those of the control plane need %d of the %d that an object may have: shorten them, or no policy applies",
+			size, claimBytes, apivalidation.TotalAnnotationSizeLimitB)
+	}
+	return nil
 }

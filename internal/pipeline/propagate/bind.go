@@ -83,7 +83,11 @@ func (p *propagator) bind(ctx context.Context, c *claimant, binding workv1alpha2
 	}
 	if !patch.Empty() {
 		obj, err := p.patchTemplate(ctx, c.ref, patch)
-		if err != nil {
+		switch {
+		case apierrors.IsInvalid(err): // until the template or the policy changes
+			p.publish(c.ref, c.meta, events.Warning, events.ApplyPolicyFailed, fmt.Sprintf("%s cannot claim the object: %v", policy.KeyOf(c.policy), err))
+			return reconcile.Result{}, reconcile.TerminalError(err)
+		case err != nil:
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
 		c.obj, c.claimed = obj, true
