@@ -167,6 +167,10 @@ func TestBindingChanges(t *testing.T) {
 		"GotItsID": {func(b *workv1alpha2.ResourceBinding) {
 			b.Labels = map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"}
 		}, true},
+		"Claimed": {func(b *workv1alpha2.ResourceBinding) {
+			b.Labels = map[string]string{policyv1alpha1.PropagationPolicyPermanentIDLabel: "x"}
+			b.Annotations = map[string]string{policyv1alpha1.PropagationPolicyNamespaceAnnotation: "shop", policyv1alpha1.PropagationPolicyNameAnnotation: "p"}
+		}, true},
 		"NewsFromMembers": {func(b *workv1alpha2.ResourceBinding) {
 			b.Status.AggregatedStatus = make([]workv1alpha2.AggregatedStatusItem, 1)
 		}, false},

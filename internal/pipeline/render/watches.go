@@ -20,6 +20,7 @@ import (
 	workv1alpha1 "github.com/flagship-k8s/flagship/api/work/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/fairqueue"
+	"github.com/flagship-k8s/flagship/internal/knowledge/policy"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/compose"
 	"github.com/flagship-k8s/flagship/internal/pipeline/render/triggers"
 )
@@ -43,7 +44,7 @@ func Indexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return triggers.Indexes(ctx, indexer)
 }
 
-// bindingChanges passes changes that rendering depends on: the spec, the permanent id, the account that writes, what happens to drift, deletion, the end of a
+// bindingChanges passes changes that rendering depends on: the spec, the permanent id, the claim of a policy, which copies name, the account that writes, what happens to drift, deletion, the end of a
 // wait for the scheduler, and the condition Rendered, which may have to be removed before the cache shows that it was set. Other changes
 // of status come from members, and there are many of them.
 func bindingChanges() predicate.Predicate {
@@ -53,6 +54,7 @@ func bindingChanges() predicate.Predicate {
 			before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
 			before.GetUID() != after.GetUID() ||
 			before.GetLabels()[before.PermanentIDLabel()] != after.GetLabels()[after.PermanentIDLabel()] ||
+			policy.ClaimOn(before) != policy.ClaimOn(after) ||
 			before.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] != after.GetAnnotations()[clusterv1alpha1.ApplyAsAnnotation] ||
 			before.GetAnnotations()[policyv1alpha1.DriftAnnotation] != after.GetAnnotations()[policyv1alpha1.DriftAnnotation] ||
 			before.GetAnnotations()[policyv1alpha1.DriftIgnoreAnnotation] != after.GetAnnotations()[policyv1alpha1.DriftIgnoreAnnotation] ||
