@@ -195,11 +195,11 @@ func TestADeclaredCluster(t *testing.T) {
 		edit     func(*clusterv1alpha1.Cluster, *corev1.Secret)
 		owned    bool
 	}{
-		"Declared":       {declared: "m1 " + address, owned: true},
-		"NotDeclared":    {},
-		"OtherCluster":   {declared: "m2 " + address},
-		"OtherAddress":   {declared: "m1 https://10.0.0.2:6443"},
-		"LongerAddress":  {declared: "m1 " + address + "/path"},
+		"Declared":      {declared: "m1 " + address, owned: true},
+		"NotDeclared":   {},
+		"OtherCluster":  {declared: "m2 " + address},
+		"OtherAddress":  {declared: "m1 https://10.0.0.2:6443"},
+		"LongerAddress": {declared: "m1 " + address + "/path"},
 		"OwnedByAnother": {declared: "m1 " + address, edit: func(_ *clusterv1alpha1.Cluster, s *corev1.Secret) {
 			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.karmada.io/v1alpha1", Kind: "Cluster", Name: "m2", UID: "2"}}
 		}},
