@@ -14,6 +14,11 @@ import (
 const (
 	// maxQuotas bounds the ResourceQuotas of a ClusterCapacity.
 	maxQuotas = 512
+	// maxQuotaBytes bounds their names and values together: a ClusterCapacity has 512 KiB at most, of which its nodes take 100. Five hundred
+	// usual ones have 50.
+	maxQuotaBytes = 128 << 10
+	// amountBytes is what an amount has in JSON beside the name of its resource.
+	amountBytes = 32
 	// maxQuotaScopes bounds the requirements of one on priority classes.
 	maxQuotaScopes = 16
 	// podCount is what a quota calls the number of pods, besides "pods".
@@ -75,8 +80,28 @@ func SortQuotas(quotas []fleetv1alpha1.Quota) (listed []fleetv1alpha1.Quota, omi
 	slices.SortFunc(quotas, func(a, b fleetv1alpha1.Quota) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	listed = quotas[:min(len(quotas), maxQuotas)]
+	size := 0
+	for i := range quotas {
+		if more := sizeOf(&quotas[i]); len(listed) < maxQuotas && size+more <= maxQuotaBytes {
+			listed, size = append(listed, quotas[i]), size+more
+		}
+	}
 	return listed, int32(min(len(quotas)-len(listed), math.MaxInt32))
+}
+
+// sizeOf is about how many bytes of JSON a quota has.
+func sizeOf(q *fleetv1alpha1.Quota) int {
+	size := len(q.Namespace) + len(q.Name)
+	for _, r := range q.PriorityClasses {
+		size += len(r.ScopeName) + len(r.Operator)
+		for _, value := range r.Values {
+			size += len(value)
+		}
+	}
+	for name := range q.Free {
+		size += len(name) + amountBytes
+	}
+	return size
 }
 
 // quota is what a ResourceQuota leaves.

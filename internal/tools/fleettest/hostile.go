@@ -100,7 +100,7 @@ func kindOf(r *http.Request) string {
 	kinds := map[string]string{
 		"configmaps": "ConfigMap", "pods": "Pod", "nodes": "Node", "events": "Event", "namespaces": "Namespace", "services": "Service",
 		"endpointslices": "EndpointSlice", "serviceexports": "ServiceExport", "customresourcedefinitions": "CustomResourceDefinition",
-		"deployments": "Deployment", "secrets": "Secret",
+		"deployments": "Deployment", "secrets": "Secret", "resourcequotas": "ResourceQuota",
 	}
 	for part := range strings.SplitSeq(r.URL.Path, "/") {
 		if kind := kinds[part]; kind != "" && part != "namespaces" {

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -289,5 +290,51 @@ func TestPodsHaveTheBoundOfTheirNodes(t *testing.T) {
 	}
 	if got := r.PodBound(); got != bounds.Pods.Kept {
 		t.Errorf("with many nodes: %v, want that of all members", got)
+	}
+}
+
+func TestQuotasAreInTheCapacity(t *testing.T) {
+	r := NewResources(func(string, bool) {})
+	replace(r.Nodes)
+	replace(r.Pods)
+	of := func(namespace, name string, counted corev1.ResourceName) *corev1.ResourceQuota {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
+		q.Status.Hard = corev1.ResourceList{counted: *resource.NewQuantity(3, resource.DecimalSI)}
+		return q
+	}
+	names := func() (out []string) {
+		for _, q := range r.Capacity().Quotas {
+			out = append(out, q.Namespace+"/"+q.Name)
+		}
+		return out
+	}
+	if got := names(); len(got) > 0 {
+		t.Errorf("before they are listed there are %v", got)
+	}
+	update(r.Quotas, of("shop", "b", corev1.ResourcePods))
+	update(r.Quotas, of("bank", "c", corev1.ResourcePods))
+	update(r.Quotas, of("shop", "a", corev1.ResourceServices)) // bounds no pods
+	if got := names(); !slices.Equal(got, []string{"bank/c", "shop/b"}) {
+		t.Errorf("they are %v", got)
+	}
+	if err := r.Quotas.Delete(of("shop", "b", corev1.ResourcePods)); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); !slices.Equal(got, []string{"bank/c"}) {
+		t.Errorf("with one less they are %v", got)
+	}
+	for i := range 600 {
+		update(r.Quotas, of("many", fmt.Sprint("q", i), corev1.ResourcePods))
+	}
+	if c := r.Capacity(); len(c.Quotas) != 512 || c.OmittedQuotas != 89 {
+		t.Errorf("of 601 there are %d, and %d are omitted", len(c.Quotas), c.OmittedQuotas)
+	}
+	large := of("bank", "d", corev1.ResourcePods)
+	large.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
+		ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{strings.Repeat("x", 1<<20)},
+	}}}
+	update(r.Quotas, large)
+	if c := r.Capacity(); len(c.Quotas) != 512 || c.OmittedQuotas != 90 {
+		t.Errorf("beside one of a megabyte there are %d, and %d are omitted", len(c.Quotas), c.OmittedQuotas)
 	}
 }
