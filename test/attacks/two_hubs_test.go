@@ -180,6 +180,24 @@ func TestTwoControlPlanesOnOneMember(t *testing.T) {
 		fleettest.Update(t, second.Cluster, moved, func(c *corev1.ConfigMap) { c.Data["owner"] = "second alone" })
 		fleettest.ExpectEventually(t, member, moved, holds("second alone", secondID))
 	})
+
+	// What a control plane releases itself it takes back when the member joins again, and no other takes it without being told to.
+	t.Run("AndBack", func(t *testing.T) {
+		before := fleettest.ExpectEventually(t, member, template, fleettest.Exists)
+		if r := fleettest.Flagship(t, "unjoin", "prod", "--keep-objects", unjoinWait, "--kubeconfig", second.Kubeconfig); r.Code != 0 {
+			t.Fatalf("leaving: %s%s", r.Stdout, r.Stderr)
+		}
+		first.Join(t, "prod", shared.Kubeconfig)
+		fleettest.ExpectEventually(t, first.Cluster, workFor("prod", "ConfigMap", ns, "settings"), complains("already exists in the cluster"))
+		fleettest.ExpectEventually(t, member, template, holds("second alone", ""))
+		joinShared(t, second, "prod", shared.Kubeconfig)
+		after := fleettest.ExpectEventually(t, member, template, holds("second alone", secondID))
+		if after.UID != before.UID {
+			t.Error("the object was made anew when it came back")
+		}
+		fleettest.Update(t, second.Cluster, template, func(c *corev1.ConfigMap) { c.Data["owner"] = "second again" })
+		fleettest.ExpectEventually(t, member, template, holds("second again", secondID))
+	})
 }
 
 func joinShared(t *testing.T, hub *fleettest.Part, name, kubeconfig string) {
