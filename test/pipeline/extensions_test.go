@@ -72,6 +72,37 @@ func TestAnExtensionAPIIsServedByMembers(t *testing.T) {
 	}
 }
 
+// TestAConversionWebhookInMembersHoldsNoNamespace: where it does not run, objects of its definition are not listed in the preferred version.
+// They, and namespaces without any, go all the same.
+func TestAConversionWebhookInMembersHoldsNoNamespace(t *testing.T) {
+	fleet := shared.Start(t)
+	hub := fleet.Hub
+	definition := definitionOf("converted.example.com", "v1beta1", "Gauge", "gauges")
+	preferred := *definition.Spec.Versions[0].DeepCopy()
+	preferred.Name, preferred.Storage = "v1", false
+	definition.Spec.Versions = append(definition.Spec.Versions, preferred)
+	definition.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "mon", Name: "converter"}},
+	}}
+	fleettest.Create(t, hub, definition)
+	gauge := func(version, namespace string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "converted.example.com/" + version, "kind": "Gauge",
+			"metadata": map[string]any{"namespace": namespace, "name": "one"}}}
+	}
+	ns := fleet.Namespace(t)
+	fleettest.Eventually(t, "the kind is served", func() bool { return hub.Create(t.Context(), gauge("v1beta1", ns)) == nil })
+	if err := hub.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "one"}, gauge("v1", ns)); err == nil {
+		t.Fatal("the object is read in a version that needs the webhook")
+	}
+	others := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns + "-others"}}
+	fleettest.Create(t, hub, others)
+	fleettest.Delete(t, hub, others)
+	fleettest.ExpectGone(t, hub, others)
+	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	fleettest.Delete(t, hub, own)
+	fleettest.ExpectGone(t, hub, own)
+}
+
 // TestAnAPIServiceTakesNothingOver that the control plane serves itself, built-in or by a definition.
 func TestAnAPIServiceTakesNothingOver(t *testing.T) {
 	fleet := shared.Start(t)

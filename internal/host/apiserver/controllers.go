@@ -37,6 +37,7 @@ func (s *Server) RunControllers(ctx context.Context, client *rest.Config) error 
 		InUse:         s.InUse,
 		OnUse:         func(notify func()) { s.OnUse(ctx, notify) },
 		Holds:         s.holds,
+		StoredVersion: s.storedVersion,
 
 		BootstrapTokens: s.cfg.Authentication.BootstrapTokens,
 	})

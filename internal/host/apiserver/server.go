@@ -64,6 +64,8 @@ type Server struct {
 	works *local.Storage
 	// defines returns whether a resource is one of a definition.
 	defines func(schema.GroupResource) bool
+	// storedVersion is that of a resource whose versions a webhook makes.
+	storedVersion func(schema.GroupResource) string
 
 	informers informers.SharedInformerFactory
 	// events are those that are not stored; nil for a member.
@@ -332,7 +334,7 @@ func (s *Server) serve(running context.Context, following *sync.WaitGroup, confi
 	if err != nil {
 		return err
 	}
-	s.defines, s.works = linked.Defines, linked.Works
+	s.defines, s.storedVersion, s.works = linked.Defines, linked.StoredVersion, linked.Works
 	linked.Front.GenericAPIServer.ShutdownTimeout = hangUp
 	prepared, err := linked.Front.PrepareRun()
 	if err != nil {

@@ -56,6 +56,9 @@ type Config struct {
 	// InUse returns, from memory, whether there may be objects of a resource, and Holds whether there are at this moment. What
 	// is not in use is left alone.
 	InUse, Holds func(context.Context, schema.GroupResource) bool
+	// StoredVersion returns the version in which objects of a resource are stored, if a webhook makes the others of it; empty for any other
+	// resource.
+	StoredVersion func(schema.GroupResource) string
 	// OnUse has a function called when the result of InUse may have changed.
 	OnUse func(func())
 }
@@ -175,7 +178,7 @@ func (b *builder) namespaces(ctx context.Context) error {
 	controller := namespace.NewNamespaceController(ctx, client, objects,
 		func() ([]*metav1.APIResourceList, error) {
 			lists, err := everything{client.Discovery()}.ServerPreferredNamespacedResources()
-			return only(ctx, lists, b.cfg.Holds), err
+			return inStoredVersion(only(ctx, lists, b.cfg.Holds), b.cfg.StoredVersion), err
 		},
 		b.cfg.Informers.Core().V1().Namespaces(), namespaceResync, corev1.FinalizerKubernetes)
 	b.add(name, func(ctx context.Context) { controller.Run(ctx, namespaceWorkers) })

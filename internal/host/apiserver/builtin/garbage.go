@@ -41,7 +41,7 @@ func (b *builder) garbage(ctx context.Context) error {
 		return err
 	}
 	served, err := watchServed(everything{client.Discovery()}, objects, func(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
-		return only(ctx, lists, b.cfg.InUse)
+		return inStoredVersion(only(ctx, lists, b.cfg.InUse), b.cfg.StoredVersion)
 	})
 	if err != nil {
 		return fmt.Errorf("making %s: %w", name, err)

@@ -84,6 +84,32 @@ func only(ctx context.Context, lists []*metav1.APIResourceList, wanted func(cont
 	return kept
 }
 
+// inStoredVersion has the resources whose versions a webhook makes listed in the one that is stored. A list in another fails for all
+// namespaces while one object cannot be converted, as where the webhook runs in members only.
+func inStoredVersion(lists []*metav1.APIResourceList, stored func(schema.GroupResource) string) []*metav1.APIResourceList {
+	var moved []*metav1.APIResourceList
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		list.APIResources = slices.DeleteFunc(list.APIResources, func(r metav1.APIResource) bool {
+			version := stored(gv.WithResource(r.Name).GroupResource())
+			if version == "" || version == gv.Version {
+				return false
+			}
+			if r.Version != "" {
+				r.Version = version
+			}
+			moved = append(moved, &metav1.APIResourceList{
+				GroupVersion: schema.GroupVersion{Group: gv.Group, Version: version}.String(), APIResources: []metav1.APIResource{r},
+			})
+			return true
+		})
+	}
+	return append(lists, moved...)
+}
+
 // names are the resources of a group version that the lists have.
 func names(lists []*metav1.APIResourceList, gv schema.GroupVersion) sets.Set[string] {
 	found := sets.New[string]()

@@ -159,6 +159,22 @@ func (c *Chain) Defines(resource schema.GroupResource) bool {
 	return err == nil
 }
 
+// StoredVersion returns the version in which objects of a custom resource are stored, if a webhook makes other versions of it and it is served;
+// empty for any other resource.
+func (c *Chain) StoredVersion(resource schema.GroupResource) string {
+	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	definition, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
+	if err != nil || definition.Spec.Conversion == nil || definition.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
+		return ""
+	}
+	for _, version := range definition.Spec.Versions {
+		if version.Storage && version.Served {
+			return version.Name
+		}
+	}
+	return ""
+}
+
 // PublishDocuments takes the OpenAPI v3 documents of custom resources out of upstream's hands. Call it when the servers are
 // prepared and do not run yet.
 func (c *Chain) PublishDocuments(ctx context.Context, running *sync.WaitGroup) error {
