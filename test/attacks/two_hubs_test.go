@@ -181,7 +181,7 @@ func TestTwoControlPlanesOnOneMember(t *testing.T) {
 		fleettest.ExpectEventually(t, member, moved, holds("second alone", secondID))
 	})
 
-	// What a control plane releases itself it takes back when the member joins again, and no other takes it without being told to.
+	// What a control plane releases itself it takes back when the member joins again, and no other takes it unless its policy says Overwrite.
 	t.Run("AndBack", func(t *testing.T) {
 		before := fleettest.ExpectEventually(t, member, template, fleettest.Exists)
 		if r := fleettest.Flagship(t, "unjoin", "prod", "--keep-objects", unjoinWait, "--kubeconfig", second.Kubeconfig); r.Code != 0 {
