@@ -154,16 +154,20 @@ func (c *Chain) IsCustomResource(group, resource string) bool {
 
 // Defines returns whether there is a definition of the resource.
 func (c *Chain) Defines(resource schema.GroupResource) bool {
-	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
-	_, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
+	_, err := c.definition(resource)
 	return err == nil
+}
+
+// definition returns the definition of a resource, which is not to be changed.
+func (c *Chain) definition(resource schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
+	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	return definitions.Lister().Get(resource.String())
 }
 
 // StoredVersion returns the version in which objects of a custom resource are stored, if a webhook makes other versions of it and it is served;
 // empty for any other resource.
 func (c *Chain) StoredVersion(resource schema.GroupResource) string {
-	definitions := c.extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
-	definition, err := definitions.Lister().Get(resource.Resource + "." + resource.Group)
+	definition, err := c.definition(resource)
 	if err != nil || definition.Spec.Conversion == nil || definition.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
 		return ""
 	}
