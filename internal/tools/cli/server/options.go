@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/flagship-k8s/flagship/internal/host/controlplane"
 	"github.com/flagship-k8s/flagship/internal/tools/cli"
 )
@@ -15,10 +13,8 @@ var decided = []string{"config", "data-dir", "name", "port", "shard-members", "v
 
 // OptionsOf returns the options of a control plane in a playground, by flags of the command server as NAME=VALUE.
 func OptionsOf(settings []string) (controlplane.Options, error) {
-	f, flags := &serverFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
-	for _, group := range f.groups().FlagSets {
-		flags.AddFlagSet(group)
-	}
+	f := &serverFlags{}
+	flags := f.flagSet()
 	for _, setting := range settings {
 		name, value, given := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
 		switch {

@@ -18,11 +18,8 @@ func TestReloadedFlagsAreTunable(t *testing.T) {
 	samples := map[string]string{"bool": "true", "int": "7", "int64": "7", "float64": "0.7", "duration": "90m"}
 	c := newServerCommand(cli.Streams{})
 	flags := func() (*serverFlags, *pflag.FlagSet) {
-		s, all := &serverFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
-		for _, group := range s.groups().FlagSets {
-			all.AddFlagSet(group)
-		}
-		return s, all
+		s := &serverFlags{}
+		return s, s.flagSet()
 	}
 	unset, _ := flags()
 	if err := unset.complete(); err != nil {

@@ -62,6 +62,15 @@ func (s *serverFlags) groups() cliflag.NamedFlagSets {
 	return groups
 }
 
+// flagSet returns all flags as one set.
+func (s *serverFlags) flagSet() *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, group := range s.groups().FlagSets {
+		all.AddFlagSet(group)
+	}
+	return all
+}
+
 // complete sets the options that follow from flags of other types, or returns an error of use.
 func (s *serverFlags) complete() (err error) {
 	o := &s.options
@@ -81,11 +90,8 @@ func (s *serverFlags) complete() (err error) {
 // reloader applies changes of the configuration file to the control plane that hub returns.
 func (s *serverFlags) reloader(flags *pflag.FlagSet, hub func() *controlplane.Hub) *settings.Reloader {
 	return settings.NewReloader(flags, &configurationv1alpha1.ServerConfiguration{}, clock.RealClock{}, func() (*pflag.FlagSet, func() (func(), error)) {
-		next, flags := &serverFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
-		for _, group := range next.groups().FlagSets {
-			flags.AddFlagSet(group)
-		}
-		return flags, func() (func(), error) {
+		next := &serverFlags{}
+		return next.flagSet(), func() (func(), error) {
 			return func() {
 				cli.SetVerbosity(next.verbosity)
 				hub().Tune(next.options.Tunable)

@@ -47,7 +47,7 @@ func hubOptions(o playground.HubOptions, set []string) (controlplane.Options, er
 	s.Name, s.DataDir, s.Port, s.AllowLoopbackMembers = "hub", o.DataDir, o.Port, true
 	s.Profiling = s.Profiling || o.Profiling
 	s.Authentication.BootstrapTokens = s.Authentication.BootstrapTokens || o.BootstrapTokens
-	if !slices.ContainsFunc(set, func(setting string) bool { return strings.HasPrefix(setting, "brake-") }) {
+	if !slices.ContainsFunc(set, func(setting string) bool { return strings.HasPrefix(strings.TrimPrefix(setting, "--"), "brake-") }) {
 		options.Tunable.Brake = brake.Config{Share: 1} // off: a playground and a bench remove everything they made, at once
 	}
 	return options, nil
