@@ -7,22 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	clusterv1alpha1 "github.com/flagship-k8s/flagship/api/cluster/v1alpha1"
 	fleetv1alpha1 "github.com/flagship-k8s/flagship/api/fleet/v1alpha1"
 	workv1alpha2 "github.com/flagship-k8s/flagship/api/work/v1alpha2"
 	"github.com/flagship-k8s/flagship/internal/knowledge/capacity"
 )
-
-func amounts(pairs ...string) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
 
 func ofClass(operator corev1.ScopeSelectorOperator, values ...string) corev1.ScopedResourceSelectorRequirement {
 	return corev1.ScopedResourceSelectorRequirement{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: operator, Values: values}
@@ -36,17 +26,17 @@ func TestQuotaOf(t *testing.T) {
 		hard, used corev1.ResourceList
 		free       corev1.ResourceList // nil: not reported
 	}{
-		"Requests":        {hard: amounts("requests.cpu", "2", "requests.memory", "1Gi", "pods", "10"), used: amounts("requests.cpu", "500m", "pods", "4"), free: amounts("cpu", "1500m", "memory", "1Gi", "pods", "6")},
-		"ShortNames":      {hard: amounts("cpu", "2", "count/pods", "3"), free: amounts("cpu", "2", "pods", "3")},
-		"BothNames":       {hard: amounts("cpu", "2", "requests.cpu", "1", "pods", "9", "count/pods", "3"), free: amounts("cpu", "1", "pods", "3")},
-		"Exceeded":        {hard: amounts("cpu", "2"), used: amounts("cpu", "3"), free: amounts("cpu", "0")},
-		"Extended":        {hard: amounts("requests.nvidia.com/gpu", "4"), used: amounts("requests.nvidia.com/gpu", "1"), free: amounts("nvidia.com/gpu", "3")},
-		"OtherObjects":    {hard: amounts("services", "2", "count/deployments.apps", "1", "requests.storage", "1Gi", "limits.cpu", "1")},
+		"Requests":        {hard: list("requests.cpu", "2", "requests.memory", "1Gi", "pods", "10"), used: list("requests.cpu", "500m", "pods", "4"), free: list("cpu", "1500m", "memory", "1Gi", "pods", "6")},
+		"ShortNames":      {hard: list("cpu", "2", "count/pods", "3"), free: list("cpu", "2", "pods", "3")},
+		"BothNames":       {hard: list("cpu", "2", "requests.cpu", "1", "pods", "9", "count/pods", "3"), free: list("cpu", "1", "pods", "3")},
+		"Exceeded":        {hard: list("cpu", "2"), used: list("cpu", "3"), free: list("cpu", "0")},
+		"Extended":        {hard: list("requests.nvidia.com/gpu", "4"), used: list("requests.nvidia.com/gpu", "1"), free: list("nvidia.com/gpu", "3")},
+		"OtherObjects":    {hard: list("services", "2", "count/deployments.apps", "1", "requests.storage", "1Gi", "limits.cpu", "1")},
 		"NotCountedYet":   {},
-		"PriorityClass":   {selector: high, hard: amounts("pods", "2"), free: amounts("pods", "2")},
-		"AnyClass":        {scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopePriorityClass}, hard: amounts("pods", "2"), free: amounts("pods", "2")},
-		"OtherScope":      {scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}, hard: amounts("pods", "2")},
-		"OneOfTwoIsOther": {scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}, selector: high, hard: amounts("pods", "2")},
+		"PriorityClass":   {selector: high, hard: list("pods", "2"), free: list("pods", "2")},
+		"AnyClass":        {scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopePriorityClass}, hard: list("pods", "2"), free: list("pods", "2")},
+		"OtherScope":      {scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}, hard: list("pods", "2")},
+		"OneOfTwoIsOther": {scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}, selector: high, hard: list("pods", "2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "q"}}
@@ -64,9 +54,8 @@ func TestQuotaOf(t *testing.T) {
 
 // large holds a thousand pods but for its quotas.
 func large(quotas ...fleetv1alpha1.Quota) capacity.Headroom {
-	free := amounts("cpu", "1000", "pods", "1000")
-	cluster := &clusterv1alpha1.Cluster{Status: clusterv1alpha1.ClusterStatus{ResourceSummary: &clusterv1alpha1.ResourceSummary{Allocatable: free}}}
-	return capacity.HeadroomOf(cluster).On(capacity.NodesOf(&fleetv1alpha1.ClusterCapacity{
+	free := list("cpu", "1000", "pods", "1000")
+	return capacity.HeadroomOf(cluster(free, nil, nil)).On(capacity.NodesOf(&fleetv1alpha1.ClusterCapacity{
 		Nodes: []fleetv1alpha1.NodeSet{{Buckets: []fleetv1alpha1.Bucket{{Count: 1, Free: free}}}}, Quotas: quotas,
 	}))
 }
@@ -76,10 +65,10 @@ func quota(name string, free corev1.ResourceList, classes ...corev1.ScopedResour
 }
 
 func TestQuotasBoundWhatFits(t *testing.T) {
-	one := capacity.DemandOf(amounts("cpu", "100m"))
+	one := capacity.DemandOf(list("cpu", "100m"))
 	set := capacity.DemandOfSet([]workv1alpha2.Component{
-		{Replicas: 1, ReplicaRequirements: &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: amounts("cpu", "100m"), PriorityClassName: "high"}},
-		{Replicas: 3, ReplicaRequirements: &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: amounts("cpu", "200m")}},
+		{Replicas: 1, ReplicaRequirements: &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: list("cpu", "100m"), PriorityClassName: "high"}},
+		{Replicas: 3, ReplicaRequirements: &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: list("cpu", "200m")}},
 	})
 	for name, test := range map[string]struct {
 		quotas []fleetv1alpha1.Quota
@@ -88,20 +77,20 @@ func TestQuotasBoundWhatFits(t *testing.T) {
 		full   []string
 	}{
 		"None":            {nil, one.In("shop", ""), 1000, nil},
-		"OtherNamespace":  {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"))}, one.In("bank", ""), 1000, nil},
-		"Pods":            {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"))}, one.In("shop", ""), 3, nil},
-		"CPU":             {[]fleetv1alpha1.Quota{quota("q", amounts("cpu", "750m"))}, one.In("shop", ""), 7, nil},
-		"TheLeastCounts":  {[]fleetv1alpha1.Quota{quota("q", amounts("cpu", "750m")), quota("r", amounts("pods", "2"))}, one.In("shop", ""), 2, nil},
-		"Full":            {[]fleetv1alpha1.Quota{quota("q", amounts("cpu", "50m")), quota("r", amounts("pods", "2"))}, one.In("shop", ""), 0, []string{"q"}},
-		"NotRequested":    {[]fleetv1alpha1.Quota{quota("q", amounts("memory", "0"))}, one.In("shop", ""), 1000, nil},
-		"OfItsClass":      {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"), ofClass(corev1.ScopeSelectorOpIn, "high"))}, one.In("shop", "high"), 3, nil},
-		"OfAnotherClass":  {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"), ofClass(corev1.ScopeSelectorOpIn, "high"))}, one.In("shop", "low"), 1000, nil},
-		"OfNoClass":       {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"), ofClass(corev1.ScopeSelectorOpDoesNotExist))}, one.In("shop", ""), 3, nil},
-		"NotOfOneClass":   {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"), ofClass(corev1.ScopeSelectorOpNotIn, "low"))}, one.In("shop", "low"), 1000, nil},
-		"OfAnyClass":      {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"), ofClass(corev1.ScopeSelectorOpExists))}, one.In("shop", ""), 1000, nil},
-		"WholeSets":       {[]fleetv1alpha1.Quota{quota("q", amounts("cpu", "1500m"))}, set.In("shop", ""), 2, nil},
-		"OneOfTheSet":     {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "5"), ofClass(corev1.ScopeSelectorOpIn, "high"))}, set.In("shop", ""), 5, nil},
-		"UnknownOperator": {[]fleetv1alpha1.Quota{quota("q", amounts("pods", "3"), ofClass("Near", "high"))}, one.In("shop", ""), 3, nil},
+		"OtherNamespace":  {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"))}, one.In("bank", ""), 1000, nil},
+		"Pods":            {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"))}, one.In("shop", ""), 3, nil},
+		"CPU":             {[]fleetv1alpha1.Quota{quota("q", list("cpu", "750m"))}, one.In("shop", ""), 7, nil},
+		"TheLeastCounts":  {[]fleetv1alpha1.Quota{quota("q", list("cpu", "750m")), quota("r", list("pods", "2"))}, one.In("shop", ""), 2, nil},
+		"Full":            {[]fleetv1alpha1.Quota{quota("q", list("cpu", "50m")), quota("r", list("pods", "2"))}, one.In("shop", ""), 0, []string{"q"}},
+		"NotRequested":    {[]fleetv1alpha1.Quota{quota("q", list("memory", "0"))}, one.In("shop", ""), 1000, nil},
+		"OfItsClass":      {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"), ofClass(corev1.ScopeSelectorOpIn, "high"))}, one.In("shop", "high"), 3, nil},
+		"OfAnotherClass":  {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"), ofClass(corev1.ScopeSelectorOpIn, "high"))}, one.In("shop", "low"), 1000, nil},
+		"OfNoClass":       {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"), ofClass(corev1.ScopeSelectorOpDoesNotExist))}, one.In("shop", ""), 3, nil},
+		"NotOfOneClass":   {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"), ofClass(corev1.ScopeSelectorOpNotIn, "low"))}, one.In("shop", "low"), 1000, nil},
+		"OfAnyClass":      {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"), ofClass(corev1.ScopeSelectorOpExists))}, one.In("shop", ""), 1000, nil},
+		"WholeSets":       {[]fleetv1alpha1.Quota{quota("q", list("cpu", "1500m"))}, set.In("shop", ""), 2, nil},
+		"OneOfTheSet":     {[]fleetv1alpha1.Quota{quota("q", list("pods", "5"), ofClass(corev1.ScopeSelectorOpIn, "high"))}, set.In("shop", ""), 5, nil},
+		"UnknownOperator": {[]fleetv1alpha1.Quota{quota("q", list("pods", "3"), ofClass("Near", "high"))}, one.In("shop", ""), 3, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, none := large(test.quotas...), capacity.Usage{}
@@ -117,8 +106,8 @@ func TestQuotasBoundWhatFits(t *testing.T) {
 
 // TestReservationsCountAgainstQuotas: a burst of decisions does not use what a quota leaves twice.
 func TestReservationsCountAgainstQuotas(t *testing.T) {
-	h := large(quota("q", amounts("pods", "3")))
-	one := capacity.DemandOf(amounts("cpu", "100m"))
+	h := large(quota("q", list("pods", "3")))
+	one := capacity.DemandOf(list("cpu", "100m"))
 	r := capacity.NewReservations(time.Hour)
 	fit := func() int32 {
 		demand, taken := one.In("shop", ""), r.Taken("m1")
@@ -148,18 +137,18 @@ func TestReservationsCountAgainstQuotas(t *testing.T) {
 }
 
 func TestAQuotaThatLeavesMoreExceeds(t *testing.T) {
-	before := large(quota("q", amounts("cpu", "1", "pods", "3")))
+	before := large(quota("q", list("cpu", "1", "pods", "3")))
 	for name, test := range map[string]struct {
 		now     capacity.Headroom
 		exceeds bool
 	}{
-		"Same":         {large(quota("q", amounts("cpu", "1", "pods", "3"))), false},
-		"Less":         {large(quota("q", amounts("cpu", "1", "pods", "2"))), false},
-		"More":         {large(quota("q", amounts("cpu", "2", "pods", "3"))), true},
+		"Same":         {large(quota("q", list("cpu", "1", "pods", "3"))), false},
+		"Less":         {large(quota("q", list("cpu", "1", "pods", "2"))), false},
+		"More":         {large(quota("q", list("cpu", "2", "pods", "3"))), true},
 		"Gone":         {large(), true},
-		"BoundsLess":   {large(quota("q", amounts("cpu", "1"))), true},
-		"AnotherOne":   {large(quota("q", amounts("cpu", "1", "pods", "3")), quota("r", amounts("pods", "1"))), false},
-		"OneInAnother": {large(fleetv1alpha1.Quota{Namespace: "bank", Name: "q", Free: amounts("cpu", "1", "pods", "3")}), true},
+		"BoundsLess":   {large(quota("q", list("cpu", "1"))), true},
+		"AnotherOne":   {large(quota("q", list("cpu", "1", "pods", "3")), quota("r", list("pods", "1"))), false},
+		"OneInAnother": {large(fleetv1alpha1.Quota{Namespace: "bank", Name: "q", Free: list("cpu", "1", "pods", "3")}), true},
 	} {
 		if got := test.now.Exceeds(&before); got != test.exceeds {
 			t.Errorf("%s: exceeds is %v", name, got)
