@@ -2,7 +2,6 @@ package enroll
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -325,15 +324,10 @@ func (r *Reconciler) releaseOverdue(ctx context.Context, cluster *clusterv1alpha
 	if !hasKarmadaAgent(cluster) {
 		return nil
 	}
-	works, err := hubclient.ListWorks(ctx, r.client, client.InNamespace(workv1alpha1.ExecutionNamespace(cluster.Name)))
-	failures := []error{err}
-	for _, work := range works {
+	return membership.ReleaseWorks(ctx, r.client, workv1alpha1.ExecutionNamespace(cluster.Name), func(work *workv1alpha1.Work) bool {
 		deleted := work.DeletionTimestamp
-		if deleted != nil && r.deps.Clock.Since(deleted.Time) >= karmadaRelease && ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
-			failures = append(failures, hubclient.RemoveFinalizer(ctx, r.client, work, workv1alpha1.ExecutionFinalizer, client.FieldOwner(memberaccount.FieldManager)))
-		}
-	}
-	return errors.Join(failures...)
+		return deleted != nil && r.deps.Clock.Since(deleted.Time) >= karmadaRelease && ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
+	})
 }
 
 // removeWorks deletes the Works of a cluster that is being removed. If it cannot be reached, it also removes their finalizers.
@@ -346,7 +340,7 @@ func (r *Reconciler) removeWorks(ctx context.Context, cluster *clusterv1alpha1.C
 	if err := hubclient.DeleteWorks(ctx, r.client, works...); err != nil || isReady(cluster) {
 		return err
 	}
-	return membership.ReleaseWorks(ctx, r.client, name)
+	return membership.ReleaseWorks(ctx, r.client, name, nil)
 }
 
 // beginRemoval publishes what happens to the objects in a cluster that is being removed, before any Work is deleted. For

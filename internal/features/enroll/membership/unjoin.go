@@ -239,7 +239,7 @@ func (u *Unjoiner) obstacle(ctx context.Context) string {
 // letGo strips the finalizers that wait for the member.
 func (u *Unjoiner) letGo(ctx context.Context) error {
 	namespace := workv1alpha1.ExecutionNamespace(u.Options.Name)
-	if err := ReleaseWorks(ctx, u.Hub, namespace); err != nil {
+	if err := ReleaseWorks(ctx, u.Hub, namespace, nil); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -254,11 +254,15 @@ func (u *Unjoiner) letGo(ctx context.Context) error {
 	return hubclient.RemoveFinalizer(ctx, u.Hub, cluster, clusterv1alpha1.ClusterFinalizer, client.FieldOwner(memberaccount.FieldManager))
 }
 
-// ReleaseWorks removes the finalizer of the control plane from every Work of a namespace that is being deleted.
-func ReleaseWorks(ctx context.Context, c client.Client, namespace string) error {
+// ReleaseWorks removes the finalizer of the control plane from Works of a namespace that is being deleted: from those that due selects, or
+// from all if it is nil.
+func ReleaseWorks(ctx context.Context, c client.Client, namespace string, due func(*workv1alpha1.Work) bool) error {
 	works, err := hubclient.ListWorks(ctx, c, client.InNamespace(namespace))
 	failures := []error{err}
 	for _, work := range works {
+		if due != nil && !due(work) {
+			continue
+		}
 		failures = append(failures, hubclient.RemoveFinalizer(ctx, c, work, workv1alpha1.ExecutionFinalizer, client.FieldOwner(memberaccount.FieldManager)))
 	}
 	return errors.Join(failures...)
